@@ -24,7 +24,7 @@ pub struct Batch {
     place: BatchBackend,
 }
 
-/// Where the pyramids are.
+/// The pyramids, on the device that samples them.
 #[derive(Debug)]
 pub(crate) enum BatchBackend {
     /// A thread takes a picture at a time.
@@ -39,7 +39,7 @@ impl Batch {
         Self { kind, spec, place }
     }
 
-    /// What the pictures have in common.
+    /// Format, colour and extent that all pictures share.
     pub fn kind(&self) -> FrameKind {
         self.kind
     }

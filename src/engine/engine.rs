@@ -27,12 +27,12 @@ use crate::planes::{Planes, Sampler, SamplerSpec};
 use crate::sink::{FrameChanges, Sink};
 use crate::view::{View, ViewBuilder};
 
-/// When the stages of one frame ran, on CLOCK_MONOTONIC.
+/// Times on CLOCK_MONOTONIC at which the stages of one frame ran.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StageTimes {
     /// Token plans of the views, as far as they do not follow the detail of the frame.
     pub plan: Span,
-    /// From the frame to the tokens.
+    /// Update of the pyramid and the tokens.
     pub update: UpdateTimes,
     /// The detail of the frame, and planning and sampling of the views that follow it.
     pub adapt: Span,
@@ -63,7 +63,7 @@ pub struct Engine {
     coarse: CoarseLevel,
     /// `frame_seq` of the frame in `coarse`; `None` if no view reads it.
     coarse_of: Option<u64>,
-    /// Motion of the coarse levels; `None` until somebody wants them.
+    /// Motion of the coarse levels; `None` until a view or an observer asks for it.
     motions: Option<Box<Motions>>,
     /// What somebody other than the views reads of each frame.
     watched: SeenParts,
@@ -72,7 +72,7 @@ pub struct Engine {
     depth: StreamDepth,
     /// What the tiles look like, for layouts that follow it; `None` until a view has one.
     detail: Option<Detail>,
-    /// By which the newest frame was ingested.
+    /// The rule that the newest frame was ingested by.
     rule: IngestRule,
     times: StageTimes,
 }
@@ -425,7 +425,7 @@ impl Engine {
         self.times = StageTimes { publish: Span::since(start_ns), ..times };
     }
 
-    /// What changed in the newest frame.
+    /// The changes of the newest frame.
     fn changes(&self) -> FrameChanges<'_> {
         FrameChanges {
             shape: self.shape(),
@@ -589,7 +589,7 @@ impl Engine {
         }
     }
 
-    /// What the frames have in common.
+    /// Format, colour and extent that all frames share.
     pub fn kind(&self) -> FrameKind {
         self.kind
     }
@@ -604,7 +604,7 @@ impl Engine {
         self.generation
     }
 
-    /// Which tiles changed, and when.
+    /// The tiles that changed, each with its newest changed frame.
     pub fn tracker(&self) -> &ChangeTracker {
         &self.tracker
     }
@@ -620,7 +620,7 @@ impl Engine {
     }
 }
 
-/// What the views decide by, all together.
+/// Everything that the decisions of any of `views` read.
 fn parts_read_by<S>(views: &[View<S>]) -> SeenParts {
     views.iter().map(View::reads).fold(SeenParts::default(), SeenParts::and)
 }

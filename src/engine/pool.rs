@@ -60,14 +60,14 @@ struct Affinity {
     origin: Instant,
 }
 
-/// Whom the helpers help.
+/// The thread that the helpers work for.
 #[derive(Clone, Copy, Debug)]
 struct HelpedThread {
     /// The thread, as the system numbers it.
     thread: u32,
-    /// Its processor, which they are kept off.
+    /// The processor of the helped thread, which helpers are kept off.
     avoided: u16,
-    /// When that was last set, in ms; wraps around after a minute.
+    /// Time of the last change, in ms since `Affinity::origin`; wraps around after a minute.
     since_ms: u16,
 }
 
@@ -103,7 +103,7 @@ impl Pool {
         Self { board, affinity, helpers, instructions: Instructions::best() }
     }
 
-    /// The same for work with these vector instructions.
+    /// Limits the vector instructions of the work to `instructions`.
     #[must_use]
     pub fn limited_to(mut self, instructions: Instructions) -> Self {
         self.instructions = instructions;

@@ -15,10 +15,10 @@ use crate::planes::Planes;
 
 mod memory;
 
-/// What was sampled of one frame for one view.
+/// The tokens and planes of one view in one frame.
 #[derive(Clone, Copy, Debug)]
 pub struct SampledFrame<'a> {
-    /// Which camera frame it was sampled from.
+    /// Identity of the camera frame that was sampled.
     pub stamp: FrameStamp,
     /// Fixation and relevance that the plan was made for.
     pub gaze: &'a Gaze,
@@ -30,11 +30,11 @@ pub struct SampledFrame<'a> {
     pub plan_since: u64,
     /// Whether the plan begins with this frame, and could have kept some of the one before, but that was forgotten.
     pub is_planned_afresh: bool,
-    /// What changed in the frame, for all views of it.
+    /// The changes of the frame, which all views share.
     pub changes: &'a FrameChanges<'a>,
     /// The tokens.
     pub planes: &'a Planes,
-    /// What the scorer read.
+    /// Plane of channels that the scorer read.
     pub channels: &'a ChannelPlane,
     /// Depth of the tokens.
     pub depth: &'a DepthPlanes,
@@ -42,16 +42,16 @@ pub struct SampledFrame<'a> {
     pub tiles: &'a [u64],
 }
 
-/// What changed in a frame.
+/// The changes of one frame against the frame before.
 #[derive(Clone, Copy, Debug)]
 pub struct FrameChanges<'a> {
     /// The pyramid of the frame.
     pub shape: PyramidShape,
-    /// Which tiles changed, and when.
+    /// The tiles that changed, each with its newest changed frame.
     pub tracker: &'a ChangeTracker,
     /// Most by which a channel of a texel may differ from the one made of this frame.
     pub rgb_bound: u32,
-    /// Its depth.
+    /// The newest depth picture.
     pub depth: &'a StreamDepth,
     /// How the picture moved up to the frame before; `None` if it is not known.
     pub motion: Option<PictureMotion>,
@@ -101,7 +101,7 @@ impl SampledFrame<'_> {
     }
 }
 
-/// Takes the token frames of one view.
+/// Receives the token frames of one view.
 pub trait Sink {
     /// Begins the next frame, and says where its texels go; `None` leaves them with the view. May be called again before
     /// [`publish`](Self::publish), if the backend failed.

@@ -44,11 +44,11 @@ pub struct View<S> {
     feedback_ns: u64,
     /// When the feedback that led to the newest of the clients' fixations arrived; 0 if there is none.
     asked_ns: u64,
-    /// Where its tokens go.
+    /// Receives the token frames.
     pub sink: S,
 }
 
-/// What a token plan was made for.
+/// Input of a token plan.
 #[derive(Debug)]
 struct Planned {
     gaze: Gaze,
@@ -63,7 +63,7 @@ struct Planned {
 pub struct ViewBuilder {
     pub(crate) generation: u64,
     pub(crate) kind: FrameKind,
-    /// For [`SamplerSpec::keeps_unchanged`].
+    /// Value of [`SamplerSpec::keeps_unchanged`] for new views.
     pub(crate) keeps_unchanged: bool,
     pub(crate) make_sampler: SamplerMaker,
 }
@@ -295,7 +295,7 @@ impl<S> View<S> {
         gaze.decide(seen.map(|seen| Seen { plan: Some(plan), ..seen }), need, changed_frame);
     }
 
-    /// What its next decisions read.
+    /// The parts of a frame that the next decisions read.
     pub(crate) fn reads(&self) -> SeenParts {
         let most = self.spec.reads();
         self.gaze.as_ref().map_or(most, |gaze| gaze.reads(most))

@@ -88,9 +88,9 @@ pub struct ComputePass {
     pub(super) set: vk::DescriptorSet,
     pub(super) bindings: Vec<BindingKind>,
     pub(super) push_bytes: usize,
-    /// Number of the last submission that it was recorded in.
+    /// Number of the last submission that this pass was recorded in.
     recorded_in: Cell<u64>,
-    /// Its position in that submission.
+    /// Position of the pass in that submission.
     place: Cell<usize>,
     gpu: Arc<Gpu>,
 }

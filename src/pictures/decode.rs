@@ -29,14 +29,14 @@ fn bytes_max(pixels: u64) -> u64 {
     pixels * 8 + METADATA_BYTES_MAX
 }
 
-/// What a decoder may allocate.
+/// Limits of the image decoders.
 fn limits(bytes: u64) -> Limits {
     let mut limits = Limits::default();
     limits.max_alloc = Some(bytes);
     limits
 }
 
-/// How pictures are decoded.
+/// Options for decoding pictures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeOptions {
     /// A picture of more pixels is refused before it is decoded.
@@ -70,7 +70,7 @@ pub struct Decoded {
 pub struct GrayFacts {
     /// The samples that became black and white.
     pub range: GrayRange,
-    /// What is worth a warning.
+    /// Reason for a warning.
     pub loss: Option<GrayLoss>,
 }
 
@@ -112,7 +112,7 @@ impl Decoded {
         FrameKind { format, extent: self.extent, color }
     }
 
-    /// As the engine reads it.
+    /// The frame for the engine.
     pub fn view(&self) -> FrameView<'_> {
         let FrameKind { format, extent, color } = self.kind();
         let plane = Plane { bytes: &self.rgb, stride: extent.width as usize * 3 };
@@ -132,7 +132,7 @@ pub fn decode(bytes: &[u8], options: DecodeOptions) -> Result<Decoded, DecodeErr
 /// A picture whose header was read.
 pub(crate) struct Encoded<'a> {
     pixels: Pixels<'a>,
-    /// As stored, before it is turned.
+    /// Size before the picture is turned upright.
     extent: Extent,
     orientation: Orientation,
     /// Most bytes that are in use while it is decoded.
@@ -140,7 +140,7 @@ pub(crate) struct Encoded<'a> {
     options: DecodeOptions,
 }
 
-/// What pixels are decoded from.
+/// Pixels or bytes to decode.
 enum Pixels<'a> {
     Jpeg(Vec<u8>),
     Other(Box<dyn ImageDecoder + 'a>),

@@ -47,9 +47,9 @@ struct QueueState {
     begun: usize,
     /// Files that may be decoded, or cannot be.
     admitted: usize,
-    /// Files that were taken.
+    /// Files that the reader took.
     taken: usize,
-    /// Bytes of those that are admitted and not taken.
+    /// Bytes of the admitted files that the reader has not taken.
     bytes: u64,
     opened: BTreeMap<usize, Result<Decoded, DecodeError>>,
     is_closed: bool,
@@ -109,7 +109,7 @@ impl Drop for Prefetcher {
 }
 
 impl DecodeQueue {
-    /// Decodes files until there are no more.
+    /// Decodes files until the list ends.
     fn decode_all(&self) {
         while let Some(number) = self.begin() {
             let mut needed = 0;

@@ -39,7 +39,7 @@ pub struct SampledPicture {
 /// What was seen of a picture for one view.
 #[derive(Debug)]
 pub struct SampledView {
-    /// Where was looked.
+    /// Fixations and relevance of the sample.
     pub gaze: Gaze,
     /// The tokens.
     pub tokens: Sampled,
@@ -94,7 +94,7 @@ impl FolderReader {
         self.prefetcher.len()
     }
 
-    /// Whether there are no files.
+    /// Whether the list has no files.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

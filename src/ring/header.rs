@@ -315,7 +315,7 @@ fn token_format(header: &SegmentHeader, pixels: &PlaneInfo) -> Result<TokenForma
     Ok(TokenFormat { patch_side: side, dtype: pixels.dtype, normalisation, outside, rounding })
 }
 
-/// The grid of the tokens; `None` if they form none.
+/// The grid of the tokens; `None` without a grid.
 fn grid(header: &SegmentHeader) -> Result<Option<Extent>, RingError> {
     let grid = Extent::new(header.grid_columns, header.grid_rows);
     if grid == Extent::new(0, 0) {

@@ -32,7 +32,7 @@ const PATIENCE_MAX_NS: u64 = 100_000_000;
 pub struct TokenFrameBuf {
     /// Metadata.
     pub head: FrameHead,
-    /// One per token.
+    /// Record of each token.
     pub records: Vec<TokenRecord>,
     /// [`TokenFormat::token_bytes`](foveate_core::token::TokenFormat::token_bytes) per token, in the order of the records:
     /// `[records.len(), 3, P, P]`.
@@ -50,7 +50,7 @@ pub enum ReadOutcome {
         /// them.
         missed: u64,
     },
-    /// There is no unread frame; the buffer is unchanged.
+    /// All frames have been read; the buffer is unchanged.
     Nothing,
 }
 

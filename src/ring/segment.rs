@@ -157,7 +157,7 @@ pub struct ChannelFacts {
 }
 
 impl ChannelFacts {
-    /// Those of a view of a source of `extent`.
+    /// Facts for a view of a source of `extent`; `None` without channels.
     fn of(spec: &ViewSpec, extent: Extent) -> Option<Self> {
         let (cell_side, names) = (cells_of(extent).1, spec.channels.clone());
         (!names.is_empty()).then_some(Self { cell_side, names })
@@ -171,7 +171,7 @@ impl SegmentInfo {
     }
 }
 
-/// One entry of the table of planes.
+/// An entry of the table of planes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlaneInfo {
     /// Name of the plane.
@@ -191,7 +191,7 @@ pub struct PlaneInfo {
 }
 
 impl PlaneInfo {
-    /// Whether its items are the tokens.
+    /// Whether the plane has an item for each token.
     pub fn is_of_tokens(&self) -> bool {
         self.order.starts_with('N')
     }
@@ -208,12 +208,12 @@ impl PlaneInfo {
 pub(super) struct SegmentLayout {
     pub(super) slot_count: usize,
     pub(super) slot_stride: usize,
-    /// From the start of a slot.
+    /// Bytes from the start of a slot to the records.
     pub(super) records_offset: usize,
-    /// In the order of the table; unused ones are all 0.
+    /// Planes in the order of the table; unused ones are all 0.
     pub(super) planes: [SlotPlane; MAX_PLANE_COUNT],
     pub(super) plane_count: usize,
-    /// In tokens.
+    /// Most tokens of a frame.
     pub(super) capacity: usize,
     pub(super) total_bytes: usize,
 }

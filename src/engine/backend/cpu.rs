@@ -47,13 +47,13 @@ pub struct CpuBackend {
     pyramid: CpuPyramid,
     /// Row by row; `None` while they are not wanted, empty before they are made.
     features: Option<Vec<TileFeatures>>,
-    /// When the newest frame was compared.
+    /// Time in which the newest frame was compared.
     change: Span,
-    /// When its dirty tiles were ingested.
+    /// Time in which the dirty tiles of the newest frame were ingested.
     ingest: Span,
 }
 
-/// What one view is sampled with.
+/// Encoder and published texels of one view.
 #[derive(Debug)]
 struct CpuSampler {
     encoder: Encoder,
@@ -67,7 +67,7 @@ struct CpuPyramid {
     /// Level 1 and those above it.
     levels: Vec<CpuLevel>,
     tail: PyramidTail,
-    /// One per band.
+    /// Working memory of each band.
     scratch: Vec<IngestScratch>,
     pool: Arc<Pool>,
 }

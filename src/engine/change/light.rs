@@ -32,7 +32,7 @@ const QUARTILE_OF_NOISE: f64 = 0.119;
 /// Measures the swing of frames of one kind. The same frames give the same swing on any machine.
 #[derive(Clone, Debug)]
 pub struct LightSwing {
-    /// Of each component that is not chroma.
+    /// Every component except chroma.
     components: Vec<LightComponent>,
 }
 
@@ -51,7 +51,7 @@ struct LightComponent {
 }
 
 impl LightSwing {
-    /// Before its first frame.
+    /// The swing of frames of `kind`, before the first frame.
     pub fn new(kind: FrameKind) -> Self {
         let sites = components(kind.format).iter().filter(|sites| !sites.is_chroma());
         Self { components: sites.map(|&sites| LightComponent::new(sites, kind)).collect() }

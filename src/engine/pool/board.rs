@@ -15,23 +15,23 @@ use super::sync::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering, spin_until, wait, wake,
 };
 
-/// Of [`StageSlot::state`]: the slot is in use. The lowest bits count helpers.
+/// Bit of [`StageSlot::state`]: the slot is in use. The lowest bits count helpers.
 const TAKEN: u32 = 1 << 31;
-/// Of [`StageSlot::state`]: helpers may join.
+/// Bit of [`StageSlot::state`]: helpers may join.
 const OPEN: u32 = 1 << 30;
-/// Of [`StageSlot::state`]: the poster sleeps until the last helper has left.
+/// Bit of [`StageSlot::state`]: the poster sleeps until the last helper has left.
 const AWAITED: u32 = 1 << 29;
-/// Of [`StageSlot::state`]: the number of helpers.
+/// Bits of [`StageSlot::state`] that count the helpers.
 const HELPERS: u32 = AWAITED - 1;
 
-/// Of [`Board::signal`]: a helper sleeps, or is about to.
+/// Bit of [`Board::signal`]: a helper sleeps, or is about to.
 const ASLEEP: u32 = 1;
-/// Of [`Board::signal`]: helpers end.
+/// Bit of [`Board::signal`]: helpers end.
 const ENDING: u32 = 2;
 /// [`Board::signal`] grows by this with each stage.
 const STAGE: u32 = 4;
 
-/// Where helpers look for work.
+/// The board on which threads post work for helpers.
 #[derive(Debug)]
 pub(super) struct Board {
     slots: Box<[StageSlot]>,
@@ -52,7 +52,7 @@ struct StageSlot {
     next_part: AtomicUsize,
 }
 
-/// One stage of one frame.
+/// The work of one stage of one frame.
 struct PostedWork<'a> {
     work: &'a (dyn Fn(usize) + Sync),
     /// Whether a call on a helper panicked.
@@ -113,7 +113,7 @@ impl Board {
         self.slots.iter().filter(|slot| slot.help()).count() != 0
     }
 
-    /// Makes every helper end once it has nothing to do.
+    /// Tells every helper to end after its current work.
     pub(super) fn dismiss(&self) {
         self.signal.fetch_or(ENDING, Ordering::Relaxed);
         wake(&self.signal);

@@ -23,7 +23,7 @@ pub(crate) struct CpuBatch {
     kind: FrameKind,
     encoder: Encoder,
     all: TileSet,
-    /// Those that no thread uses.
+    /// Pyramids that are free for the next thread.
     idle: Mutex<Vec<CpuPyramid>>,
     pool: Arc<Pool>,
     /// No helpers: threads have a picture each.

@@ -36,7 +36,7 @@ const BIASED_ZERO: u16 = 1 << BIAS_BITS;
 /// The weighted sums of the rows of a token in the columns of a block.
 type BlockSums = [[u16; BLOCK]; USUAL_SIDE];
 
-/// The same of two columns, side by side.
+/// The weighted sums of the rows of a token in two columns, side by side.
 type PairSums = [[u16; GROUP]; 4];
 
 /// Working memory of one thread.
@@ -62,11 +62,11 @@ impl Default for NarrowRoom {
 /// The texels of the level under one texel of the token along an axis.
 #[derive(Clone, Copy, Debug, Default)]
 struct Taps {
-    /// The first, counted from where the axis begins.
+    /// The first texel, counted from where the axis begins.
     first: usize,
-    /// Up to the last that has a weight.
+    /// Texels up to the last one that has a weight.
     count: usize,
-    /// From `first` on; 0 behind the last.
+    /// Weights of the texels from `first` on; 0 after the last.
     weights: [u16; TAPS],
     total: u32,
 }

@@ -44,7 +44,7 @@ impl Encoder {
         Self { format, table }
     }
 
-    /// What its tokens look like in memory.
+    /// Number format of the tokens that it encodes.
     pub fn format(&self) -> TokenFormat {
         self.format
     }
@@ -59,7 +59,7 @@ fn byte_table<const BYTES: usize>(format: TokenFormat) -> Box<[[[u8; BYTES]; 256
     Box::new(format.table().map(|channel| channel.map(bytes)))
 }
 
-/// The same of half floats, which lie on a line.
+/// Tables of half floats, whose values lie on a line.
 fn half_tables(format: TokenFormat) -> [Lookup; 3] {
     let words = *byte_table(format);
     std::array::from_fn(|channel| {
@@ -71,7 +71,7 @@ fn half_tables(format: TokenFormat) -> [Lookup; 3] {
 /// The pyramid that tokens are read from.
 #[derive(Clone, Copy, Debug)]
 pub struct PyramidTexels<'a> {
-    /// Its levels.
+    /// Extents of all levels.
     pub shape: PyramidShape,
     /// Level 0 in the camera's samples.
     pub frame: &'a FrameView<'a>,
@@ -79,7 +79,7 @@ pub struct PyramidTexels<'a> {
     pub levels: &'a [CpuLevel],
 }
 
-/// Samples one token whose texels are those of a level.
+/// Samples one token whose texels equal texels of a level.
 #[derive(Debug)]
 struct SampleLevel<'a, 'b>(&'a mut SampleToken<'b>, u32);
 
@@ -91,7 +91,7 @@ struct SampleBoxes<'a, 'b>(&'a mut SampleToken<'b>);
 #[derive(Debug)]
 struct SampleWeighted<'a, 'b>(&'a mut SampleToken<'b>, u32);
 
-/// The same with sums of 16 bits.
+/// [`SampleWeighted`] with sums of 16 bits, which are faster and suffice for most tokens.
 #[derive(Debug)]
 struct SampleNarrow<'a, 'b>(&'a mut SampleToken<'b>, u32);
 
@@ -145,7 +145,7 @@ impl Default for Room {
 pub enum TexelTarget<'a> {
     /// Memory that others may read meanwhile.
     Item(Item<'a>),
-    /// Memory of one's own.
+    /// Memory that only the sampler uses.
     Bytes(&'a mut [u8]),
 }
 
@@ -320,7 +320,7 @@ const MOST_BYTES: usize = 4;
 /// The texels of a token that have a real pixel.
 struct RealTexels {
     rows: Range<usize>,
-    /// Of a row, in bytes.
+    /// Bytes of each row that belong to real pixels.
     columns: Range<usize>,
     row_bytes: usize,
 }
@@ -582,7 +582,7 @@ const LANES: usize = 4;
 struct Strip {
     /// R, G and B of the columns, summed over the pixels or texels under each row by their weights.
     sums: [[[[u32; BLOCK]; STRIP_BLOCKS]; LANES]; 3],
-    /// One channel of that, column by column.
+    /// The sums of one channel, column by column.
     columns: [[u32; LANES]; STRIP],
     /// The weighted sums of texels, column by column, and row by row.
     texels: [[u32; LANES]; REAL_COLUMNS],
@@ -666,7 +666,7 @@ impl Overlap {
         sums
     }
 
-    /// Overlap with all of them.
+    /// Total overlap with all columns.
     #[inline(always)]
     fn total(&self, side: u32) -> u32 {
         let between = (self.last - self.first).saturating_sub(1);
@@ -732,7 +732,7 @@ struct WeightedRows<'a, V: Vectors> {
     overlaps: [Overlap; REAL_COLUMNS],
     /// Parts of a pixel under a row and under a column that are not cut.
     whole: [u32; 2],
-    /// Of the product of those.
+    /// Reciprocal of the product of the numbers in `whole`.
     reciprocal: Reciprocal,
     /// Whether half the divisor is added to a sum.
     rounds_half_up: bool,

@@ -47,11 +47,11 @@ pub(super) struct TokenSource {
     pub(super) kind: u32,
     /// Leftmost column, in texels of the level if its texels are those, otherwise in source pixels.
     pub(super) x: i32,
-    /// Topmost row, in the same unit.
+    /// Topmost row, in the unit of `x`.
     pub(super) y: i32,
     /// Source pixels per texel along a row; of weighted texels, per P texels.
     pub(super) width: u32,
-    /// The same down a column.
+    /// Source pixels per texel down a column; of weighted texels, per P texels.
     pub(super) height: u32,
     /// Pyramid level that is read.
     pub(super) level: u32,
@@ -69,7 +69,7 @@ pub(super) struct TokenSource {
 pub(super) struct SamplePush {
     /// Width and height of the source in pixels.
     pub(super) extent: [u32; 2],
-    /// Where the first item is.
+    /// Word at which the first item begins.
     pub(super) first_word: u32,
 }
 
@@ -85,11 +85,11 @@ pub(super) struct SamplePass {
     shape: PyramidShape,
     format: TokenFormat,
     capacity: usize,
-    /// Where each level starts in the tail.
+    /// Offset of each level in the tail, in texels.
     tail_offsets: [u32; MAX_LEVEL_COUNT as usize],
 }
 
-/// How it is sampled.
+/// The sampling passes of a view.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "there is one for each view")]
 enum SamplingPasses {
@@ -198,7 +198,7 @@ impl SamplePass {
         self.stale.leave_to_device();
     }
 
-    /// Makes the next `record` sample nothing.
+    /// Makes the next `record` skip sampling.
     pub(super) fn sample_nothing(&mut self) {
         self.stale.fill(std::iter::empty());
     }
@@ -218,7 +218,7 @@ impl SamplePass {
         TokenSource { item, ..token_source(token, self.shape, self.format, &self.tail_offsets) }
     }
 
-    /// Where the tokens go.
+    /// The buffer that the tokens are sampled into.
     pub(super) fn target(&mut self) -> &mut TokenTarget {
         &mut self.target
     }
