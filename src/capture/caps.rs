@@ -57,7 +57,7 @@ pub(super) fn adapters(
 /// Frame format that caps describe.
 #[derive(Clone, Debug)]
 pub(super) struct FrameFormat {
-    /// To notice when they change.
+    /// The caps, compared with later ones to notice a change.
     pub(super) caps: gst::Caps,
     /// Memory layout of a buffer without VideoMeta; `None` for rows without gaps.
     pub(super) info: Option<gst_video::VideoInfo>,
@@ -77,7 +77,7 @@ impl FrameFormat {
         FrameLayout { samples, extent, pixel_aspect, gray_range, planes: Default::default() }
     }
 
-    /// What the frames have in common.
+    /// Format, colour and extent that all frames share.
     pub(super) fn kind(&self) -> FrameKind {
         self.layout(None).kind()
     }

@@ -176,9 +176,9 @@ fn not_masked(reason: &str) -> CaptureError {
 /// Buffers of one size, used again once their frames are dropped.
 #[derive(Debug)]
 pub(super) struct Copies {
-    /// Where their memory is from; `None` for GStreamer's own.
+    /// Pool that the memory comes from; `None` for GStreamer's allocator.
     memory: Option<Arc<Pool>>,
-    /// With the size of its buffers.
+    /// Buffers of one size in bytes, and that size.
     pool: Option<(usize, gst::BufferPool)>,
 }
 

@@ -1,4 +1,4 @@
-//! Where the frames of a pipeline go.
+//! Hands the frames of a pipeline to their consumer.
 
 use std::sync::Arc;
 
@@ -7,11 +7,11 @@ use super::mailbox::{MailboxProducer, PostResult};
 use foveate_source::handover::{Handover, Posted};
 use foveate_source::pool::Pool;
 
-/// Where the frames of a pipeline go.
+/// Receiver of the frames of a pipeline.
 pub(super) enum Outlet {
-    /// To a consumer in this process.
+    /// A consumer in this process.
     Mailbox(MailboxProducer<CapturedFrame>),
-    /// From a source process to the daemon.
+    /// The daemon; this is a source process.
     Daemon(Arc<Handover<CapturedFrame>>),
 }
 

@@ -99,13 +99,13 @@ pub(super) struct ProcessSession {
     pub(super) stop: Receiver<()>,
 }
 
-/// A running process, and what is known of it.
+/// A running process and its state.
 struct Link {
     process: SourceProcess,
     socket: Arc<OwnedFd>,
     ledger: Ledger,
     masks: SentMasks,
-    /// When its last message came.
+    /// Arrival of the newest message.
     heard: Instant,
     second: Second,
     memory: MemoryWatch,
@@ -398,11 +398,11 @@ impl MemoryWatch {
     }
 }
 
-/// What came of taking messages.
+/// Result of receiving messages.
 enum Turn {
-    /// There may be more.
+    /// More messages may wait.
     HasMore,
-    /// There are no more.
+    /// All messages were received.
     HasAll,
     /// The process has said that it ends.
     Last(End),

@@ -32,7 +32,7 @@ const SUCCESS_MIN: Duration = Duration::from_secs(1);
 pub enum SourceEvent {
     /// The newest frame.
     Frame(CapturedFrame),
-    /// Nothing new in time.
+    /// No frame in time.
     Nothing,
     /// Only damaged frames in time, which were dropped: the source is not silent.
     Corrupted,
@@ -78,7 +78,7 @@ impl fmt::Display for Loss {
     }
 }
 
-/// The frames of one stream, from any number of pipelines.
+/// The frames of one stream across restarts of its pipeline.
 #[derive(Debug)]
 pub struct ReconnectingSource {
     spec: SourceSpec,
@@ -89,10 +89,10 @@ pub struct ReconnectingSource {
     pause: Duration,
     has_delivered: bool,
     is_live: bool,
-    /// The same of the samples.
+    /// Whether the samples are exact.
     is_exact: bool,
     phase: SourcePhase,
-    /// Of the pipeline before, which is stopping.
+    /// The previous pipeline, while it stops.
     stopping: Option<CaptureThread>,
 }
 
@@ -109,9 +109,9 @@ struct Playing {
     source: Source,
     begun: Instant,
     first_frame: Option<Instant>,
-    /// When the newest frame came, damaged or not.
+    /// Arrival of the newest frame, damaged or not.
     last_frame: Option<Instant>,
-    /// Damaged frames of the stream up to then.
+    /// Damaged frames of the stream up to `last_frame`.
     corrupted: u64,
 }
 
@@ -123,7 +123,7 @@ impl ReconnectingSource {
         Self::with_pauses(spec, masks, counters, pauses)
     }
 
-    /// As [`new`](Self::new), with other pauses.
+    /// Like [`new`](Self::new), with `backoff` for the pauses between pipelines.
     pub fn with_pauses(
         spec: &SourceSpec,
         masks: &Arc<Masks>,

@@ -310,26 +310,26 @@ fn blocked(limit: Duration) -> CaptureError {
     CaptureError::CapsTimeout { seconds: limit.as_secs(), seen: BLOCKED.to_owned() }
 }
 
-/// What is done with a source.
+/// Purpose of opening a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Task {
-    /// Its frames are taken.
+    /// To deliver frames.
     Play,
-    /// It is [checked](Source::check).
+    /// To [check](Source::check) the source.
     Check,
 }
 
 /// Why a pipeline gave no first frame.
 enum OpenFailure {
-    /// Its caps need a conversion.
+    /// The caps need a conversion.
     Adapt {
         offered: gst::Caps,
         /// GStreamer's error, if any.
         reason: Option<String>,
     },
-    /// Its tag says that its pictures have to be turned.
+    /// A tag asks to turn the pictures.
     Turn(String),
-    /// Its server has it at another address.
+    /// The server redirects to another address.
     Redirect(Redirect),
     Error(CaptureError),
 }
@@ -347,7 +347,7 @@ struct SourceSession {
     is_restart: bool,
     /// Elements that the pipeline needs before the appsink.
     adapters: Vec<Adapter>,
-    /// What it may open.
+    /// Permissions of the network elements.
     network: Network,
     delivery: Arc<Delivery>,
     activity: Arc<CaptureActivity>,

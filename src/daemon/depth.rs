@@ -32,7 +32,7 @@ const APART: &str = "no depth picture within `bound_ms` of a frame: check their 
 pub(super) struct DepthInlet {
     stream: String,
     source: ReconnectingSource,
-    /// Of the depth pipeline alone.
+    /// Counters of the depth pipeline, apart from the stream's.
     own: Arc<StreamCounters>,
     pairing: Pairing<CapturedFrame>,
     /// Pictures that waited, and were dropped before any frame took them.

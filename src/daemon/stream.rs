@@ -48,7 +48,7 @@ pub struct ServedView {
     pub spec: ViewSpec,
     /// Slots of its ring.
     pub slot_count: usize,
-    /// Which frames it publishes.
+    /// Frames that the view publishes.
     pub pace: ViewPace,
 }
 
@@ -90,7 +90,7 @@ pub enum StreamError {
     /// The backend refused.
     #[error("the backend failed")]
     Backend(#[from] BackendError),
-    /// A view wants depth, and the stream has none.
+    /// A view publishes depth, but the stream has no depth source.
     #[error("`depth` and `boxes` need [stream.depth], which the stream lacks")]
     NoDepth,
     /// A view wants boxes in space, and the camera's rays are not known.
@@ -107,7 +107,7 @@ pub enum StreamError {
     Ring {
         /// Name of the view.
         view: String,
-        /// What failed.
+        /// Error of the segment.
         source: RingError,
     },
 }
@@ -123,7 +123,7 @@ pub enum AddViewError {
     Full,
 }
 
-/// What a step did with its frame.
+/// Result of a step with one frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stepped {
     /// No view published the frame: none has readers, or each limits its rate. The engine still processes it if events are
@@ -131,7 +131,7 @@ pub enum Stepped {
     Unpublished,
     /// The frame was published in the segments that readers have.
     Published,
-    /// The same, and new views have their first segments, which readers must be given.
+    /// The frame was published, and new views have their first segments, which readers must be given.
     PublishedNewViews,
     /// The frame is the first of its kind: every view has a new segment, which readers must be given.
     PublishedInNewSegments,
@@ -148,7 +148,7 @@ impl Stepped {
     }
 }
 
-/// One stream: its engine and the views of it.
+/// A stream: its engine and its views.
 #[derive(Debug)]
 pub struct Stream {
     name: String,
@@ -168,16 +168,16 @@ pub struct Stream {
     builder: RingBuilder,
     /// Pixel aspect ratio and colour that segments give.
     picture: PixelFacts,
-    /// Whether the current segments give others.
+    /// Whether the current segments give another aspect ratio or colour.
     has_other_picture: bool,
     recovery: Recovery,
     has_new_views: bool,
     wants_motion: bool,
-    /// Those that feedback may refer to.
+    /// Capture times of the frames that feedback may refer to.
     times: FrameTimes,
-    /// When these arrived.
+    /// Arrival times of the same frames.
     arrivals: FrameTimes,
-    /// Looks for events; `None` if nobody asked for them.
+    /// Event detectors; `None` if no client asked for events.
     watch: Option<EventWatch>,
 }
 
@@ -482,7 +482,7 @@ impl Stream {
         self.engine.as_ref().map_or(0, Engine::generation)
     }
 
-    /// Where view `index` looks; `None` before the first frame.
+    /// Gaze of view `index`; `None` before the first frame.
     pub fn gaze(&self, index: usize) -> Option<&Gaze> {
         self.views.get(index)?.gaze()
     }

@@ -23,7 +23,7 @@ const CHANGES_PENDING_MAX: usize = 16;
 pub(super) enum ViewChange {
     Add(Box<NewView>),
     Remove(ViewName),
-    /// The view continues as another one under the same name.
+    /// Another view replaces this one under the same name.
     Replace(Box<(ViewConfig, Replacement)>),
     SetPace(Box<ViewConfig>),
 }

@@ -76,11 +76,11 @@ struct Spelling {
     shown: String,
     /// Whether it is masked only where it is the whole text.
     alone: bool,
-    /// How many [`SecretMask`] have it.
+    /// Number of [`SecretMask`]s with this spelling.
     users: usize,
 }
 
-/// The longest first.
+/// Spellings, the longest first.
 static SPELLINGS: RwLock<Vec<Spelling>> = RwLock::new(Vec::new());
 
 /// Texts that are masked until this is dropped.

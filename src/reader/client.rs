@@ -293,7 +293,7 @@ pub enum Next {
     },
     /// The view publishes in another segment from now on, including the first: [`Subscription::reader`] has changed.
     NewSegment,
-    /// Nothing arrived in time.
+    /// The time-out elapsed.
     TimedOut,
     /// The view has stopped publishing, for this reason, and every frame has been read.
     Ended(String),
@@ -352,9 +352,9 @@ impl From<ControlError> for SubscriptionError {
 #[derive(Debug)]
 enum Ending {
     None,
-    /// With the daemon's reason.
+    /// The daemon ended it, for this reason.
     Ended(String),
-    /// Without a reason.
+    /// The connection closed without a reason.
     HungUp,
 }
 
@@ -367,7 +367,7 @@ pub struct Subscription {
     socket: Option<OwnedFd>,
     /// Whether the daemon has answered on this connection.
     is_granted: bool,
-    /// Of a subscription that reconnects.
+    /// Reopens the connection; `None` if the subscription does not reconnect.
     reconnector: Option<Reconnector>,
     path: PathBuf,
     buffer: Vec<u8>,
@@ -410,7 +410,7 @@ impl Subscription {
         Ok(subscription)
     }
 
-    /// Without a connection.
+    /// A subscription that has no connection yet.
     fn new(path: &Path, view: &ViewName, options: SubscribeOptions) -> Self {
         Self {
             socket: None,

@@ -80,11 +80,11 @@ pub struct StreamSpec {
     pub name: String,
     /// Source of its frames, without secrets: any client can read it.
     pub source: String,
-    /// Its views, at least one.
+    /// Views of the stream, at least one.
     pub views: Vec<ViewConfig>,
     /// Whether it is a recording that is replayed: nobody steers its views or opens others.
     pub is_recording: bool,
-    /// Parts of its picture that nothing may read.
+    /// Parts of the picture that are filled before anything reads them.
     pub masks: Arc<Masks>,
 }
 
@@ -93,19 +93,19 @@ pub struct StreamSpec {
 pub struct StreamStatus {
     /// Source of its frames, without secrets.
     pub source: String,
-    /// Its state.
+    /// State of the stream.
     pub state: StreamState,
     /// The reason for the state; may be empty.
     pub reason: String,
-    /// Pixel format of its frames; `None` before the first.
+    /// Pixel format of the frames; `None` before the first.
     pub format: Option<PixelFormat>,
-    /// Extent of its frames; `None` before the first.
+    /// Extent of the frames; `None` before the first.
     pub extent: Option<Extent>,
     /// Pixel aspect ratio and colour of its frames; `None` before the first.
     pub picture: Option<PixelFacts>,
-    /// The backend of its pyramid; `None` before the first frame.
+    /// Backend of the pyramid; `None` before the first frame.
     pub backend: Option<BackendInfo>,
-    /// Its depth, if it has any.
+    /// Depth of the stream, if configured.
     pub depth: Option<DepthListing>,
     /// The calibration of its camera, if it has any.
     pub camera: Option<Arc<Camera>>,
@@ -312,7 +312,7 @@ pub enum ViewCommand {
     Close(ViewName),
     /// An operator replaces one.
     Set {
-        /// Its new configuration.
+        /// The new configuration.
         config: Box<ViewConfig>,
         /// Whether only the pace changes, so that the segment stays.
         keeps_segment: bool,
@@ -356,7 +356,7 @@ impl StreamEntry {
         (entry, channels)
     }
 
-    /// Its name.
+    /// Name of the stream.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
@@ -505,7 +505,7 @@ impl StreamEntry {
         views.iter().enumerate().filter(is_behind).map(|(_, view)| Arc::clone(view)).collect()
     }
 
-    /// Its listing, without views.
+    /// Listing of the stream, without views.
     pub(super) fn listing(&self) -> StreamListing {
         let input = |status: &StreamStatus| StreamInput {
             source: clipped(&status.source, LISTED_TEXT_BYTES_MAX),
@@ -533,7 +533,7 @@ impl StreamEntry {
         listing
     }
 
-    /// Its statistics, with views.
+    /// Statistics of the stream, with views.
     pub(super) fn stats(&self) -> StreamStats {
         let StreamCounters {
             durations,
@@ -603,7 +603,7 @@ impl StreamPort {
         &self.entry.counters
     }
 
-    /// Parts of its picture that nothing may read.
+    /// Parts of the picture that are filled before anything reads them.
     pub fn masks(&self) -> &Arc<Masks> {
         &self.entry.masks
     }
@@ -646,7 +646,7 @@ fn mask_listings(masks: &Masks) -> Vec<MaskListing> {
     configured.chain(added.into_iter().map(|mask| listed(mask, false))).collect()
 }
 
-/// `None` before the first frame.
+/// Listing of the change detection; `None` before the first frame.
 fn change_listing(gauges: &ChangeGauges) -> Option<ChangeListing> {
     Some(ChangeListing {
         threshold: gauges.threshold.get()?,

@@ -149,7 +149,7 @@ impl Server {
         &self.stats
     }
 
-    /// Its counters.
+    /// Counters of the server.
     pub fn counters(&self) -> &ServerCounters {
         self.stats.counters()
     }

@@ -43,7 +43,7 @@ pub(super) fn refuse_descriptors(socket: impl AsFd) {
 /// Credentials of the process at the other end of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Peer {
-    /// Its ID; `None` if it is in another PID namespace.
+    /// Process ID; `None` in another PID namespace.
     pub(super) process: Option<i32>,
     pub(super) user: u32,
     pub(super) group: u32,

@@ -50,9 +50,9 @@ pub(super) struct Steered {
 /// The frame that feedback counts for.
 #[derive(Clone, Copy, Debug)]
 struct NamedFrame {
-    /// `None` for the newest, which the message did not name.
+    /// The named frame; `None` for the newest, if the message named none.
     frame: Option<u64>,
-    /// As that of [`Steered`].
+    /// The frame used instead of one that is too old, as in [`Steered`].
     taken_for: Option<u64>,
 }
 

@@ -11,17 +11,17 @@ use parking_lot::Mutex;
 
 use foveate_core::clock;
 
-/// How often the clock is looked at.
+/// Interval of reading the clock.
 const INTERVAL_NS: u64 = 1_000_000_000;
 
-/// A change of the difference of both clocks by less is not told from the time between reading one and the other.
+/// Smaller changes of the difference of both clocks cannot be told from the time between reading one and the other.
 const STEP_MIN_NS: u64 = 2_000_000;
 
 /// Readings that were interrupted for longer are tried again.
 const READING_MAX_NS: u64 = 50_000;
 const READINGS_MAX: u32 = 5;
 
-/// Both clocks, read together.
+/// CLOCK_MONOTONIC and CLOCK_REALTIME, read together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockSample {
     /// CLOCK_MONOTONIC, in nanoseconds.
@@ -46,12 +46,12 @@ impl ClockSample {
     }
 }
 
-/// Both clocks, and what is promised.
+/// Both clocks and the error bound of CLOCK_REALTIME.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reading {
     /// The clocks.
     pub clocks: ClockSample,
-    /// How long reading both took, in nanoseconds.
+    /// Nanoseconds between reading CLOCK_MONOTONIC first and last.
     pub took_ns: u64,
     /// Bound of the error of CLOCK_REALTIME in nanoseconds; `None` if nobody keeps it, or the system does not say.
     pub error_ns: Option<u64>,
@@ -76,10 +76,10 @@ impl Reading {
     }
 }
 
-/// Watches CLOCK_REALTIME. Any thread may ask, and none waits.
+/// Watches CLOCK_REALTIME. Any thread may read it, and no reader waits.
 #[derive(Debug, Default)]
 pub struct WallClock {
-    /// When to look again, on CLOCK_MONOTONIC.
+    /// Next reading, on CLOCK_MONOTONIC in nanoseconds.
     next_ns: AtomicU64,
     /// 0 if it is unknown.
     error_ns: AtomicU64,

@@ -23,18 +23,18 @@ use crate::wire::{FrameCounts, FrameReady, FromSource, counters};
 
 /// A frame, which holds its memory until it is dropped.
 pub trait SourceFrame {
-    /// Its memory.
+    /// Samples of the frame.
     fn bytes(&self) -> &[u8];
 }
 
-/// What became of a frame.
+/// Result of posting a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Posted {
-    /// It is sent, or waits.
+    /// The frame was sent, or waits.
     Taken,
-    /// As [`Taken`](Self::Taken), in place of one that waited.
+    /// The frame was sent or waits, and replaced one that waited.
     Replaced,
-    /// It is dropped: no more frames are wanted.
+    /// The frame was dropped, because the daemon has hung up.
     Closed,
 }
 
@@ -146,13 +146,13 @@ impl<F: SourceFrame> Handover<F> {
         drop(freed);
     }
 
-    /// The daemon wants nothing any more. Whoever waits goes on.
+    /// Ends the handover: the daemon wants no more frames. Threads that wait go on.
     pub fn hang_up(&self) {
         self.state.lock().has_hung_up = true;
         self.changed.notify_all();
     }
 
-    /// Whether the daemon wants nothing any more.
+    /// Whether the daemon wants no more frames.
     pub fn has_hung_up(&self) -> bool {
         self.state.lock().has_hung_up
     }
@@ -245,7 +245,7 @@ impl<F: SourceFrame> Handover<F> {
         Ok((memory, packed))
     }
 
-    /// What was counted since the last message.
+    /// Frames counted since the last message.
     fn unreported(&self, state: &mut HandoverState<F>) -> FrameCounts {
         let mut counts = [0; 9];
         let counters = counters(&self.counters).into_iter();

@@ -21,7 +21,7 @@ pub const COUNT_MAX: u32 = 1 << 20;
 /// Times in nanoseconds are below it, so that they can be added to and subtracted.
 const TIME_MAX_NS: u64 = i64::MAX.cast_unsigned();
 
-/// What a source process did that none does.
+/// A breach of the protocol by a source process.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
     /// It sent a datagram that is not a message.
@@ -80,7 +80,7 @@ pub enum Violation {
 #[derive(Debug)]
 struct Buffer {
     memory: ReadableMemory,
-    /// Whether it is the daemon's.
+    /// Whether the daemon has the buffer.
     is_held: AtomicBool,
 }
 
@@ -99,7 +99,7 @@ pub struct HeldBuffer {
 }
 
 impl HeldBuffer {
-    /// Its memory.
+    /// Bytes of the buffer.
     pub fn bytes(&self) -> &[u8] {
         self.buffer.memory.bytes()
     }
@@ -117,9 +117,9 @@ impl Drop for HeldBuffer {
 /// A frame that keeps the laws.
 #[derive(Debug)]
 pub struct AcceptedFrame {
-    /// Its memory.
+    /// Buffer of the frame, which the daemon has until this is dropped.
     pub buffer: HeldBuffer,
-    /// How its samples lie there; all of them do.
+    /// Layout of the samples, which lie wholly in the buffer.
     pub layout: FrameLayout,
     /// Number and times.
     pub stamp: FrameStamp,

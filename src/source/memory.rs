@@ -29,7 +29,7 @@ pub enum MapError {
     /// It could be changed in size, or mapped for writing.
     #[error("its memory is not sealed")]
     NotSealed,
-    /// It is empty, too large, or not all there.
+    /// The file is empty, too large, or sparse.
     #[error(
         "its memory has {bytes} bytes, {present} of which exist (expected at most {max}, all of them)"
     )]
@@ -99,7 +99,7 @@ impl WritableMemory {
         Ok((Self(mapping), file))
     }
 
-    /// All of it.
+    /// The whole memory, to write.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         let Mapping { base, bytes } = self.0;
         // SAFETY: all of it is mapped for as long as `self`, and this borrow is the process's only one. The daemon reads it only
@@ -113,7 +113,7 @@ impl WritableMemory {
         start..start + self.0.bytes
     }
 
-    /// Its size.
+    /// Length in bytes.
     pub fn len(&self) -> usize {
         self.0.bytes
     }

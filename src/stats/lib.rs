@@ -161,12 +161,12 @@ pub struct EventCounters {
 }
 
 impl EventCounters {
-    /// Says that the stream looks for events.
+    /// Records that the stream detects events.
     pub fn watch(&self) {
         self.watched.set(1);
     }
 
-    /// Whether it does.
+    /// Whether the stream detects events.
     pub fn is_watched(&self) -> bool {
         0 < self.watched.get()
     }
@@ -248,11 +248,11 @@ counters! {
     } {
         /// Pipelines started after one was lost.
         restarts: Restarts,
-        /// Id of the process of its source; unknown without one.
+        /// ID of the source process; unknown without one.
         source_process: Gauge,
-        /// The same of its depth.
+        /// ID of the depth source process; unknown without one.
         depth_process: Gauge,
-        /// What happened in the picture.
+        /// Events in the picture.
         events: EventCounters,
         /// Activity of its threads.
         stages: Stages,

@@ -207,7 +207,7 @@ pub(super) struct ProcessLog {
     pipe: Option<ChildStderr>,
     line: Vec<u8>,
     last: VecDeque<String>,
-    /// The present second, and the lines in it.
+    /// Start of the present second, and the lines written in it.
     second: (Instant, u32),
 }
 

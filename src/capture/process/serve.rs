@@ -39,7 +39,7 @@ use foveate_log::redact::redacted;
 /// Most descriptors of a source process.
 const DESCRIPTORS_MAX: u64 = 1024;
 
-/// Half of the scale, far above that of a daemon.
+/// Out-of-memory score of a source process: half of the scale, far above a daemon's.
 const OOM_SCORE: &str = "500";
 
 /// How long the process may take to end after the daemon is gone.

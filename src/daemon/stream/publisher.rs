@@ -34,16 +34,16 @@ pub(super) struct Publisher {
     slot_count: usize,
     pub(super) channel: ViewChannel,
     pace: ViewPace,
-    /// `None` if all frames are published.
+    /// Most frames a second; `None` publishes every frame.
     limit: Option<RateLimit>,
     counters: Arc<StreamCounters>,
     /// `None` before the first frame of the stream.
     ring: Option<PublishedRing>,
     /// Number of the newest fixation counted; 0 before the first.
     counted_fixation: u64,
-    /// Whether it publishes nothing because nobody reads it.
+    /// Whether publishing pauses because the view has no reader.
     is_unread: bool,
-    /// Whether its stream has stalled or ended.
+    /// Whether the stream has stalled or ended.
     is_interrupted: bool,
     /// Frames that are published whatever the pace, because older ones must not stay in the ring.
     renewals: usize,
@@ -113,7 +113,7 @@ pub(super) struct MotionPath<'a> {
     pub(super) times: &'a FrameTimes,
     /// When they arrived, instead of their stream time.
     pub(super) arrivals: &'a FrameTimes,
-    /// `None` if nobody asks for it.
+    /// Motions of the picture; `None` if no reader asks for them.
     pub(super) motions: Option<&'a Motions>,
 }
 
@@ -243,7 +243,7 @@ impl Publisher {
         }
     }
 
-    /// Epoch of its segment; `None` before the first.
+    /// Epoch of the current segment; `None` before the first.
     pub(super) fn epoch(&self) -> Option<u64> {
         self.ring.as_ref().map(|ring| ring.writer.epoch())
     }
@@ -303,7 +303,7 @@ impl Publisher {
         }
     }
 
-    /// After [`interrupt`](Self::interrupt): the stream delivers frames again.
+    /// Ends an [`interrupt`](Self::interrupt): the stream delivers frames again.
     pub(super) fn resume(&mut self) {
         self.is_interrupted = false;
         let (state, reason) =

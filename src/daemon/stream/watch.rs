@@ -17,7 +17,7 @@ pub(super) struct EventWatch {
     detectors: Option<Detectors>,
     /// Whether the source is live.
     pub(super) is_live: bool,
-    /// At the newest frame.
+    /// Events detected at the newest frame.
     pub(super) told: Events,
     counters: Arc<StreamCounters>,
 }

@@ -40,7 +40,7 @@ const LOCK_MODE: u32 = 0o600;
 #[derive(Debug)]
 pub(super) struct Listener {
     pub(super) socket: OwnedFd,
-    /// `None` if another process created the socket, and keeps it.
+    /// The path of the socket, removed when dropped; `None` if another process created the socket, and keeps it.
     _place: Option<SocketPath>,
 }
 

@@ -9,13 +9,13 @@ use crate::directory::ViewEntry;
 use foveate::messages::{GazeEvent, SceneEvent, SubscriptionEvent, ViewName};
 use foveate_core::geometry::gaze_entry::GazeEntry;
 
-/// One kind of news.
+/// A kind of notice to subscribers.
 pub(super) struct News<T> {
-    /// Where a view queues them.
+    /// Queue of a view.
     pub(super) inbox: fn(&ClientChannel) -> &Inbox<T>,
-    /// Items that a subscription is not told of; `None` if it wants none.
+    /// Items that were lost before the subscription; `None` without one.
     lost_before: fn(&ViewSubscription) -> Option<u64>,
-    /// The message about an item of a view, after so many lost ones.
+    /// Message about an item of a view, with the number of lost items before it.
     pub(super) event: fn(&ViewName, &T, u64) -> SubscriptionEvent,
 }
 

@@ -60,7 +60,7 @@ impl SourceFrame for TestFrame {
     }
 }
 
-/// Both ends.
+/// Both ends of a handover.
 struct Scene {
     socket: OwnedFd,
     process: OwnedFd,

@@ -214,7 +214,7 @@ proptest! {
 /// The protocol of buffers, as the two ends follow it: who may touch which buffer, and what is on its way.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Model {
-    /// Those that the process may write.
+    /// Buffers that the process may write.
     free: BTreeSet<u8>,
     /// The one that it writes.
     writing: Option<u8>,
