@@ -93,7 +93,7 @@ fn storm(socket: &Path, seed: u64, count: u64) {
     });
 }
 
-/// What the process has.
+/// Resources of a process.
 #[derive(Debug)]
 struct Belongings {
     descriptors: usize,
@@ -130,7 +130,7 @@ fn all_are_gone(stage: &Stage, witness: &mut Client, before: &Belongings) {
     });
 }
 
-/// Waits until the server has no other client.
+/// Waits until the server has only this client.
 fn until_alone(witness: &mut Client) {
     until("only this client is served", || {
         witness.listing().unwrap().server.unwrap().counts.clients == 1

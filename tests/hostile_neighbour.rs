@@ -43,12 +43,12 @@ const SECRET: &str = "s3cret-of-the-camera";
 /// Half a request.
 const HALF: &[u8] = b"GET / HTTP/1.1\r\nHost: local";
 
-/// What the neighbour can reach.
+/// The files and sockets that the neighbour can reach.
 struct Target {
     socket: PathBuf,
     /// The live page and the metrics.
     http: [SocketAddr; 2],
-    /// Whether the neighbour had success: else nothing was tried.
+    /// Whether the neighbour got memory; otherwise the test proves nothing.
     got_memory: AtomicBool,
     stole: AtomicBool,
 }
@@ -311,7 +311,7 @@ fn is_granted(client: &RawClient, request: &[u8]) -> bool {
     answer(client, request).is_some_and(|answer| answer.contains(r#""ok":true"#))
 }
 
-/// `None` if there is none, as the connection was refused.
+/// The answer; `None` if the connection was refused.
 fn answer(client: &RawClient, request: &[u8]) -> Option<String> {
     let _ = client.send(request);
     let mut answer = vec![0; 1 << 17];

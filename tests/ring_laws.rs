@@ -108,7 +108,7 @@ pub(crate) fn a_valid_borrowed_frame_is_unchanged() {
     race(|ring| (1..=3).for_each(|sequence| ring.publish(sequence)), [read]);
 }
 
-/// Here no frame is replaced, so none may be missing.
+/// No frame is replaced during this test, so each must be found.
 pub(crate) fn the_newest_frame_is_in_its_slot() {
     let read = |ring: &Ring| {
         let (newest, _) = ring.live().look();

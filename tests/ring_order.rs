@@ -28,7 +28,7 @@ mod atomic {
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 }
 
-/// Enough for the writer to interleave, whoever begins.
+/// Reads of each side, so that both interleave.
 const READS: usize = if cfg!(miri) { 8 } else { 32 };
 
 /// The laws of frames of so many bytes.

@@ -72,7 +72,7 @@ impl NumberArray {
         ))
     }
 
-    /// As raw bytes of a message, [`NumberFormat::F32`].
+    /// The numbers as bytes of a message, in [`NumberFormat::F32`].
     pub(super) fn to_payload(&self) -> Vec<u8> {
         self.values.iter().flat_map(|value| value.to_le_bytes()).collect()
     }

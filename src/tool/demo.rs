@@ -123,7 +123,7 @@ impl DemoDaemon {
         }
     }
 
-    /// What its log says at the end.
+    /// The error that the end of the log reports.
     fn failure(&self) -> ToolError {
         let log = fs::read_to_string(self.folder.path().join("foveated.log")).unwrap_or_default();
         let last = log.lines().next_back().unwrap_or("its log is empty");

@@ -230,7 +230,7 @@ pub enum ToolError {
         total: usize,
     },
 
-    /// The view ended, or published nothing in time.
+    /// The view ended, or no frame arrived in time.
     #[error("no frame arrived: see `foveate ls` for the state of the stream")]
     NoFrame,
 
@@ -252,7 +252,7 @@ pub enum ToolError {
     #[error(transparent)]
     Capture(#[from] foveate_capture::CaptureError),
 
-    /// A folder of pictures, in a build that reads none.
+    /// The source is a folder of pictures, which this build cannot decode.
     #[cfg(all(feature = "gst", not(feature = "pictures")))]
     #[error(
         "cannot read the folder {}: this build lacks the feature `pictures`, a default: build with it, or play the pictures as \
@@ -266,7 +266,7 @@ pub enum ToolError {
     #[error(transparent)]
     Pictures(#[from] foveate_pictures::ListError),
 
-    /// A clip cannot be played, or not to its end.
+    /// A clip cannot be played to its end.
     #[cfg(feature = "gst")]
     #[error(transparent)]
     Player(PlayerError),
@@ -533,7 +533,7 @@ const SIGNAL_INTERVAL: Duration = Duration::from_millis(100);
 struct StopCondition {
     stop: Arc<AtomicBool>,
     begun: Instant,
-    /// `None` if there is no limit.
+    /// Time limit; `None` for no limit.
     deadline: Option<Instant>,
 }
 

@@ -219,7 +219,7 @@ fn write_reuse(
     writeln!(out, "  reuse    {}", parts.join("; "))
 }
 
-/// The parts of the picture that nothing sees, if any.
+/// Writes the privacy masks, if the stream has any.
 fn write_masks(out: &mut dyn Write, masks: &[MaskListing]) -> io::Result<()> {
     if masks.is_empty() {
         return Ok(());

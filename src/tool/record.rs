@@ -190,7 +190,7 @@ impl GazeLogFile {
     }
 }
 
-/// Whether an entry says nothing beyond the `newest` one.
+/// Whether an entry repeats the `newest` one.
 fn repeats(entry: &GazeEntry, newest: &GazeEntry) -> bool {
     let is_older = entry.frame <= newest.frame;
     is_older

@@ -55,7 +55,7 @@ pub enum RecordingError {
     Full {
         /// The file.
         path: PathBuf,
-        /// Its frames.
+        /// Frames of the recording.
         frames: u64,
         /// The system's error.
         source: io::Error,
@@ -130,16 +130,16 @@ fn if_exists(source: &io::Error) -> &'static str {
     }
 }
 
-/// How to record.
+/// Settings of a recording.
 #[derive(Clone, Debug)]
 pub struct RecordingSettings {
     /// The first file; the others have numbers before its extension.
     pub path: PathBuf,
     /// Most bytes of a file; one with a single frame may have more.
     pub rotate_bytes: Option<u64>,
-    /// How long a file is written to.
+    /// Time limit of a file.
     pub rotate_after: Option<Duration>,
-    /// From one picture to the next; `None` for none.
+    /// Interval of pictures; `None` for no pictures.
     pub picture_interval: Option<Duration>,
 }
 
@@ -148,9 +148,9 @@ pub struct RecordingSettings {
 pub struct FinishedFile {
     /// The file.
     pub path: PathBuf,
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Token frames in it.
+    /// Token frames in the file.
     pub frames: u64,
 }
 
@@ -165,7 +165,7 @@ pub struct ViewRecorder {
     segment: Option<(Box<HeaderPage>, SegmentInfo)>,
     /// Whether the file does not have the segment yet.
     is_segment_due: bool,
-    /// As of the newest frame.
+    /// Fixations of the newest frame.
     fixations: Fixations,
     pictures: Option<RateLimit>,
     skips_pictures: bool,
@@ -376,7 +376,7 @@ fn numbered(path: &Path, number: u32) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Of what is not a frame.
+/// The times of a message that belongs to no frame.
 fn now() -> Times {
     let now = unix_ns();
     Times { log: now, publish: now }

@@ -38,7 +38,7 @@ const READER_PATIENCE: Duration = Duration::from_millis(250);
 /// From one look at the readers to the next.
 const LOOK_INTERVAL: Duration = Duration::from_micros(200);
 
-/// Why a recording ends that says of no other reason.
+/// End reason of a recording that has none of its own.
 const OVER: &str = "the recording is over";
 
 #[derive(Debug, clap::Args)]
@@ -195,7 +195,7 @@ impl ReplayPace {
     }
 }
 
-/// What serves the recording.
+/// The control server with the recorded view.
 struct ReplayServer {
     port: StreamPort,
     channel: ViewChannel,
@@ -352,7 +352,7 @@ impl ReplayServer {
         }
     }
 
-    /// Informs readers that there is no more.
+    /// Informs readers that the recording has ended.
     fn end(mut self, reason: &str, until: &StopCondition) {
         self.await_readers(READER_PATIENCE, until);
         self.writer.set_state(State::Ended, reason);
@@ -362,7 +362,7 @@ impl ReplayServer {
     }
 }
 
-/// What listings say of the view.
+/// The view's configuration, for listings.
 fn view_config(info: &SegmentInfo, file: &Path) -> ViewConfig {
     // Of layouts whose parameters cannot be guessed, listings name the default; the segment says what they are.
     let config = ViewConfig::parse(&format!("layout = '{}'", info.layout)).unwrap_or_default();

@@ -79,7 +79,7 @@ pub(super) fn run(
     end.and(written.map_err(ToolError::Output))
 }
 
-/// How frames are shown.
+/// Form in which frames are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DisplayMode {
     /// An object for each frame.
@@ -95,7 +95,7 @@ struct ViewWatcher {
     display: DisplayMode,
     meter: Meter,
     frame: TokenFrameBuf,
-    /// Of the segment in use; `None` before the first.
+    /// Facts of the current segment; `None` before the first.
     segment: Option<SegmentFacts>,
     /// Tokens of the newest frame on each level.
     tokens_per_group: Vec<u32>,
@@ -330,7 +330,7 @@ struct FrameLine<'a> {
     capture_clock: CaptureClock,
     arrival_ns: u64,
     publish_ns: u64,
-    /// From capture to the read.
+    /// Time from capture to the read, in nanoseconds.
     age_ns: u64,
     /// The most important first.
     fixations: &'a [Fixation],

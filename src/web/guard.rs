@@ -60,12 +60,12 @@ pub(super) fn is_own_page(headers: &HeaderMap) -> bool {
     origin.is_some_and(|origin| origin.eq_ignore_ascii_case(host))
 }
 
-/// What `--token` lets pages in by.
+/// The secret of `--token`, which lets pages in.
 #[derive(Debug)]
 pub(super) struct AccessToken(String);
 
 impl AccessToken {
-    /// One that nobody can guess.
+    /// A random token of 128 bits.
     pub(super) fn random() -> io::Result<Self> {
         let mut bytes = [0u8; 16];
         let filled = retry_on_intr(|| getrandom(&mut bytes, GetRandomFlags::empty()))?;
@@ -73,7 +73,7 @@ impl AccessToken {
         Ok(Self(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
     }
 
-    /// As a part of an address.
+    /// The token as the query of an address.
     pub(super) fn query(&self) -> String {
         format!("?token={}", self.0)
     }

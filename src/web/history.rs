@@ -26,7 +26,7 @@ pub(super) mod timeline;
 
 use stored::{Arrival, FrameSegment, Ledger, StoredFrame};
 
-/// How long frames are kept.
+/// Age limit of frames.
 const SPAN: Duration = Duration::from_secs(60);
 
 /// How often frames of views that nobody looks at any more are dropped.
@@ -121,7 +121,7 @@ impl History {
 }
 
 impl Histories {
-    /// Keeps at most `bytes_max`; nothing if that is 0.
+    /// Keeps at most `bytes_max`; 0 keeps no frames.
     pub(super) fn new(bytes_max: usize) -> Self {
         Self { bytes_max, ledger: Arc::default(), of: Mutex::default() }
     }

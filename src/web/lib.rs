@@ -47,7 +47,7 @@ mod thumbnails;
 /// Most pages at a time. Each costs a copy of the newest frame, and a lease if it steers.
 const PAGES_MAX: usize = 16;
 
-/// How often the stop flag is checked.
+/// Interval of checking the stop flag.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Arguments of `foveate web`.
@@ -83,7 +83,7 @@ pub struct WebArguments {
     token: bool,
 }
 
-/// What a page shows, as an argument.
+/// The subject of a page, from the arguments.
 #[derive(Clone, Debug)]
 enum PageSubject {
     View(ViewName),

@@ -58,7 +58,7 @@ use foveate_ring::TokenRecord;
 
 const MAGIC: [u8; 4] = *b"FVW3";
 
-/// Without the fixations.
+/// Bytes of the header, before the fixations.
 const HEADER_BYTES: usize = 80;
 const FIXATION_BYTES: usize = 20;
 const RECORD_BYTES: usize = 36;

@@ -79,7 +79,7 @@ pub(super) struct Settings {
     pub(super) make_recording: Option<MakeRecording>,
 }
 
-/// What all pages share.
+/// State that all pages share.
 #[derive(Debug)]
 pub(super) struct Site {
     pub(super) settings: Settings,
@@ -87,7 +87,7 @@ pub(super) struct Site {
     pub(super) thumbnails: Arc<Thumbnails>,
     pub(super) reports: LiveReports,
     pub(super) seats: Arc<Seats>,
-    /// One recording is made at a time.
+    /// Held while a recording is made, so that there is one at a time.
     pub(super) saving: Arc<Semaphore>,
 }
 
@@ -146,7 +146,7 @@ enum Closing {
     Gone,
     /// Violation of the protocol.
     Misuse(String),
-    /// Another page has taken its seat.
+    /// Another page has taken the seat.
     Replaced,
 }
 
@@ -170,9 +170,9 @@ async fn close(socket: &mut WebSocket, code: u16, reason: &str) {
 struct Page {
     site: Arc<Site>,
     view: Option<ViewName>,
-    /// The view, and the uniform view of the same budget.
+    /// The view's pane and, for comparison, a pane with a uniform view of the same budget.
     panes: [Option<Pane>; 2],
-    /// Of the newest packet of either pane.
+    /// Serial of the newest packet of either pane.
     serial: u32,
     last_message: Instant,
     steering: PageSteering,
@@ -190,7 +190,7 @@ struct Page {
 /// The small pictures that a page shows.
 struct PageThumbnails {
     wanted: WantedViews,
-    /// Capture times of those that it has.
+    /// Capture times of the pictures that the page has.
     sent: HashMap<ViewName, u64>,
     is_in_flight: bool,
     ticks: Interval,
@@ -233,7 +233,7 @@ impl Page {
         }
     }
 
-    /// Takes what the browser sent; `None` if it hung up.
+    /// Receives a message of the browser; `None` after a hang-up.
     async fn receive(
         &mut self,
         message: Option<Result<Message, Error>>,
@@ -336,7 +336,7 @@ impl Page {
         Ok(())
     }
 
-    /// Handles messages of the past, and no others.
+    /// Handles a message about the past; ignores other messages.
     async fn handle_past(
         &mut self,
         message: FromPage,
@@ -503,7 +503,7 @@ fn uniform_budget(frame: &DecodedFrame) -> (usize, u32) {
     (texels / LARGEST.pow(2) as usize, LARGEST)
 }
 
-/// What a pane shows.
+/// The content of a pane.
 enum PaneContent {
     /// The newest frame of its feed.
     Live,
@@ -523,9 +523,9 @@ struct Pane {
     reported: Option<(FeedState, String)>,
     /// The frame that was sent last.
     held: Option<Arc<DecodedFrame>>,
-    /// Of its packet; unique within the page.
+    /// Serial of the packet; unique within the page.
     serial: u32,
-    /// It has not been acknowledged.
+    /// Whether the page has yet to acknowledge the packet.
     is_in_flight: bool,
     /// The page compares it with the uniform view.
     wants_uniform: bool,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-/// Who opened a page.
+/// The user or page that holds a seat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
     /// A user of this machine.
@@ -40,7 +40,7 @@ pub(super) struct Seat {
 }
 
 impl Seats {
-    /// For at most `most` pages.
+    /// Seats for at most `most` pages.
     pub(super) fn new(most: usize) -> Self {
         Self { most, taken: Mutex::default() }
     }

@@ -33,7 +33,7 @@ const LIMITS: HttpLimits = HttpLimits {
     request_bytes: 64 * 1024,
 };
 
-/// Of a page.
+/// Size limit of a message from a page.
 const MESSAGE_BYTES_MAX: usize = 4096;
 
 const HTML: &str = "text/html; charset=utf-8";

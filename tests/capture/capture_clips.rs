@@ -42,7 +42,7 @@ fn a_file_below_dev_is_a_clip() {
     assert!(matches!(error, CaptureError::Missing { .. }), "{error:?}");
 }
 
-/// As `<(...)` of a shell gives it.
+/// A shell passes such a path for `<(...)`.
 #[test]
 fn an_open_pipe_below_dev_is_a_clip() {
     let folder = tempfile::tempdir().unwrap();

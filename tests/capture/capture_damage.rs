@@ -57,7 +57,7 @@ fn after_a_loss_frames_are_dropped_until_the_next_keyframe() {
     }
 }
 
-/// As where nothing parses the stream before the decoder.
+/// Nothing parses this stream before the decoder.
 #[test]
 fn frames_that_a_decoder_marks_are_dropped() {
     let (encoder, decoder) = ENCODERS[0];
@@ -133,7 +133,7 @@ fn joined(encoder: &str, missing: usize) -> Buffers {
     encoded(encoder, 40).split_off(missing)
 }
 
-/// What `encoder` makes of `count` frames.
+/// Encodes `count` frames by `encoder`.
 fn encoded(encoder: &str, count: usize) -> Buffers {
     gst::init().unwrap();
     let text = format!(

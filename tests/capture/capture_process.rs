@@ -21,7 +21,7 @@ use testkit::film::{rest_of, take_all};
 use testkit::naive::Random;
 use testkit::wait::{HANG, until};
 
-/// How long a single call may wait.
+/// Longest wait of a single call.
 const TURN: Duration = Duration::from_millis(20);
 
 /// What of a frame is the same wherever its pipeline runs.

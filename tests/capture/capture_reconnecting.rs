@@ -15,7 +15,7 @@ use foveate_stats::{LossReason, StreamCounters};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use testkit::wait::{HANG, until};
 
-/// How long a single call may wait.
+/// Longest wait of a single call.
 const TURN: Duration = Duration::from_millis(20);
 
 const CAPS: &str = "video/x-raw,format=GRAY8,width=16,height=16,framerate=200/1";
@@ -258,7 +258,7 @@ impl Scene {
         Self::of(SourceSpec { restart_timeout, caps_timeout: HANG, ..spec })
     }
 
-    /// The next frame. Nothing else may come before it.
+    /// Takes the next event, which must be a frame.
     fn frame(&mut self) -> CapturedFrame {
         match self.next() {
             SourceEvent::Frame(frame) => frame,

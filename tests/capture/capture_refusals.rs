@@ -118,7 +118,7 @@ fn caps_that_never_come_are_waited_for_no_longer_than_asked() {
     assert_eq!(error.exit_code(), 69);
 }
 
-/// Frames came, and none was one: the message says why.
+/// Buffers arrive, but none is a frame: the message says why.
 #[test]
 fn buffers_that_are_no_frames_are_told_where_none_was_one() {
     let text = "fakesrc sizetype=fixed sizemax=1000 ! identity sleep-time=10000 ! \

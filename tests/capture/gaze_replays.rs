@@ -36,15 +36,15 @@ const EXTENT: Extent = Extent::new(768, 576);
 const FRAME_NS: u64 = 100_000_000;
 const FRAMES: u64 = 200;
 
-/// Another recorder comes, whose log begins here.
+/// Frame at which the log of the second recorder begins.
 const LATE: u64 = 93;
 
-/// What a view published of a frame.
+/// The frame that a view published.
 #[derive(Clone, Debug, PartialEq)]
 struct Shown {
     fixations: Vec<Fixation>,
     records: Vec<TokenRecord>,
-    /// Of the bytes of all planes.
+    /// Digest of the bytes of all planes.
     digest: u64,
 }
 
@@ -254,7 +254,7 @@ fn masks_at(frame_seq: u64) -> Vec<Mask> {
     }
 }
 
-/// What clients say before a frame.
+/// Sends the feedback that clients have before a frame.
 fn speak(client: &ClientChannel, frame_seq: u64) {
     let seen = frame_seq.saturating_sub(2).max(1);
     let place = |salt: u64, side: u32| {

@@ -79,7 +79,7 @@ pub fn for_each_frame(path: &Path, scale: Option<Extent>, take: impl FnMut(Grey)
     for_each_frame_of(&source, take);
 }
 
-/// The same of any source that ends.
+/// Like [`for_each_frame`], for any source that ends.
 pub fn for_each_frame_of(source: &str, mut take: impl FnMut(Grey) -> bool) {
     let pipeline = format!(
         "{source} ! videoconvert ! video/x-raw,format=GRAY8,colorimetry=1:4:0:0 ! appsink name=frames"

@@ -33,7 +33,7 @@ const MS: u64 = 1_000_000;
 
 const FRAMES: u64 = 60;
 
-/// A separate view samples every frame of these streams.
+/// A separate view, which samples every frame, is the reference.
 #[test]
 fn what_a_view_leaves_out_changes_nothing_of_what_it_publishes() {
     on_every_backend(|backend| {
@@ -143,7 +143,7 @@ fn a_stream_has_room_for_so_many_views_and_no_more() {
     }
 }
 
-/// Frames of another kind came between: nothing has changed.
+/// Frames of another kind came meanwhile, and changed nothing of these.
 #[test]
 fn what_was_made_for_other_frames_is_made_again() {
     let mut shown = Shown::new(on_cpu(), [ViewPace::default(); 2]);
@@ -365,7 +365,7 @@ struct Shown {
     stream: Stream,
     counters: Arc<StreamCounters>,
     clients: Vec<ClientChannel>,
-    /// In the order of the stream's views.
+    /// Names of the views, in the stream's order.
     names: Vec<String>,
     plans: Vec<ServedView>,
     readers: Vec<Reader>,
@@ -419,7 +419,7 @@ impl Shown {
         })
     }
 
-    /// Makes a view another one.
+    /// Replaces a view.
     fn replace(&mut self, index: usize, plan: ServedView) {
         let replacement = self.stream.view_builder().build_replacement(plan.clone()).unwrap();
         drop(self.stream.replace_view(replacement).unwrap().unwrap());

@@ -21,7 +21,7 @@ const FRAMES_PER_S: u64 = 30;
 /// Sides of what there is to see, in pixels: whole tiles.
 const SIDE: u32 = 64;
 
-/// Where it is, far apart.
+/// Places of the object, far apart.
 const PLACES: [(u32, u32); 4] = [(32, 32), (544, 32), (32, 288), (480, 256)];
 
 laws! {

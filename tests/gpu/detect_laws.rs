@@ -304,10 +304,10 @@ impl Padded {
     }
 }
 
-/// How frames come before the device.
+/// Way of passing frames to the device.
 #[derive(Clone, Copy, Debug)]
 enum Way {
-    /// Where they lie, if the driver takes their pages.
+    /// By their own pages, if the driver imports them.
     Lent,
     Copied,
 }
@@ -368,7 +368,7 @@ impl Side {
     }
 }
 
-/// A device and the CPU, which see the same frames.
+/// A device and the CPU, fed with the same frames.
 struct Pair {
     side: Side,
     cpu: Side,

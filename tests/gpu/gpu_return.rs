@@ -372,7 +372,7 @@ fn with_driver(test: impl FnOnce(&Arc<Driver>)) {
 /// A driver whose devices can be lost, and that can refuse to open any, or hang.
 struct Driver {
     device: String,
-    /// It hangs while this is locked.
+    /// The driver hangs while this is locked.
     gate: Mutex<()>,
     state: Mutex<DriverState>,
 }
@@ -507,7 +507,7 @@ impl Pair {
         }
     }
 
-    /// Another view joins.
+    /// Adds a view.
     fn join(&mut self) {
         // A stream that has not noticed its loss refuses it.
         if self.lossy.join(self.frame_seq) {
@@ -540,7 +540,7 @@ impl Pair {
         move_on(&mut self.frame, random.below(6), self.frame_seq, random);
     }
 
-    /// What either publishes of the next frame.
+    /// The token frames of both for the next frame.
     fn step(&mut self) -> Vec<(TokenFrameBuf, TokenFrameBuf)> {
         self.frame_seq += 1;
         let capture_ns = self.frame_seq * SECOND_NS / 10;
@@ -563,7 +563,7 @@ impl Pair {
         of_both.collect()
     }
 
-    /// Shows the next frame, and both publish the same.
+    /// Feeds the next frame, and compares what both publish.
     fn step_equal(&mut self, context: &str, random: &mut Random) {
         self.move_on(random);
         for (found, expected) in self.step() {
@@ -632,7 +632,7 @@ struct Played {
     counters: Arc<StreamCounters>,
     views: Vec<Watched>,
     wakeup: Arc<EventFd>,
-    /// Of the newest frame.
+    /// Kind of the newest frame.
     kind: Option<FrameKind>,
 }
 

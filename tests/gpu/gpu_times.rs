@@ -16,7 +16,7 @@ use testkit::naive::{self, OwnedFrame, Random};
 
 use crate::vulkan::{FORMAT, frame};
 
-/// With a tail of two levels.
+/// An extent whose pyramid has a tail of two levels.
 const EXTENT: Extent = Extent::new(640, 480);
 
 /// Bytes of a tile of NV12.

@@ -183,7 +183,7 @@ impl Played {
         Self { stream, counters, readers: Vec::new(), client, newest_seq: 0 }
     }
 
-    /// What the views publish of a frame.
+    /// Feeds a frame. Returns the token frames of all views.
     fn step(&mut self, frame: &OwnedFrame, frame_seq: u64) -> Vec<TokenFrameBuf> {
         self.newest_seq = frame_seq;
         if self.stream.step(&frame.view(), &FrameStamp::numbered(frame_seq)).unwrap()

@@ -9,11 +9,11 @@ use foveate_core::token::Rounding;
 /// A complete stream, so that a line appended to it is the only thing wrong. Appended lines are line 4.
 const STREAM: &str = "[[stream]]\nname = \"a\"\nsource = \"clip.mp4\"\n";
 
-/// A complete view of it. Appended lines are line 6.
+/// A complete view of the stream. Appended lines are line 6.
 const VIEW: &str =
     "[[stream]]\nname = \"a\"\nsource = \"clip.mp4\"\n[[stream.view]]\nname = \"v\"\n";
 
-/// The same with a layout that has foveae.
+/// A complete view with a layout that has foveae. Appended lines are line 7.
 const FOVEAL: &str = "[[stream]]\nname = \"a\"\nsource = \"clip.mp4\"\n[[stream.view]]\nname = \"v\"\nlayout = \"foveal\"\n";
 
 #[test]
@@ -509,7 +509,7 @@ fn what_excludes_each_other_is_refused() {
     refused(&blank, 2, "daemon.socket_group", &["not empty"]);
 }
 
-/// What follows from another mistake is none.
+/// A mistake that only follows from another is left out.
 #[test]
 fn all_mistakes_of_a_file_are_reported_in_order() {
     let text = r#"

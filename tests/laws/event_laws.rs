@@ -25,7 +25,7 @@ struct Scene {
 enum Shown {
     Flat(u8),
     Texture(u64),
-    /// Another one in each frame.
+    /// Another texture in each frame.
     Restless,
     /// Bright and dark in turns of so many frames.
     Pulse(u32),

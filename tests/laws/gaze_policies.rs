@@ -909,7 +909,7 @@ fn a_new_map_corrects_pursuit_without_a_saccade() {
 /// Something that moves before a camera that may move, too, and a client that says once where it is.
 #[derive(Clone, Copy)]
 struct Chase {
-    /// Where it begins, in pixels.
+    /// First place, in pixels.
     begin: (f64, f64),
     /// Velocities in pixels a second.
     object: (f64, f64),
@@ -1089,7 +1089,7 @@ fn seen_of<'a>(
 }
 
 impl Course {
-    /// Of a view with one fovea.
+    /// A course of a view with one fovea.
     fn new(policy: Policy, parameters: GazeParameters) -> Self {
         Self::with(policy, parameters, 1)
     }

@@ -389,16 +389,16 @@ fn a_map_of_the_next_frame_is_carried_onward() {
 /// e0 is 3 % of the longer side.
 const HALF_FOVEA: f64 = 0.5 * 0.03 * Ground::VIEW.width as f64;
 
-/// What a late map is moved by.
+/// Motion by which a late map is compensated.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Known {
-    /// Nothing.
+    /// No motion.
     Nothing,
     /// The measurement.
     Measured,
-    /// The client's ego motion, and what is measured from then on.
+    /// The client's ego motion, and the measured motion of later frames.
     Told,
-    /// The same, with `pursuit = true`.
+    /// The client's ego motion with `pursuit = true`, and the measured motion of later frames.
     ToldInPursuit,
     /// The client's ego motion alone, with `compensation = false`.
     ToldAndOff,
@@ -612,7 +612,7 @@ fn texture(x: f64, y: f64) -> f64 {
     128.0 + octave(160.0, 50.0, 1) + octave(60.0, 40.0, 2) + octave(24.0, 30.0, 3)
 }
 
-/// At 20 frames a second.
+/// Time of a frame at 20 frames a second.
 fn at(frame_seq: u64) -> FrameTime {
     FrameTime { frame_seq, time_ns: frame_seq * 50_000_000 }
 }

@@ -335,7 +335,7 @@ fn what_is_no_map_is_refused_with_the_reason() {
     assert!(matches!(nan, InjectionError::Value { index: 0, .. }), "{nan}");
 }
 
-/// By a cell, and by parts of one.
+/// Shifts by a whole cell, and by parts of one.
 #[test]
 fn a_known_shift_of_a_real_picture_is_found() {
     let file = std::fs::File::open(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/images/boxes.png"));

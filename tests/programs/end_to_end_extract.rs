@@ -177,7 +177,7 @@ fn extract(place: &Place, environment: &[(&str, &str)]) -> Outcome {
     place.foveate_in(&arguments, environment).finish()
 }
 
-/// The arrays of one view, as NumPy would read them.
+/// The arrays of one view, as NumPy reads them.
 struct Extracted {
     frames: Array,
     tokens: Array,

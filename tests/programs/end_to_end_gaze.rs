@@ -117,7 +117,7 @@ fn a_recorded_gaze_replays_alike_on_every_backend() {
     assert!([1, 2, 3].iter().all(|count| counts.contains(count)), "{counts:?}");
 }
 
-/// The same with pursuit, and with foveae of two policies.
+/// A recording with pursuit, and with foveae of two policies.
 #[test]
 fn a_recorded_pursuit_replays_alike_on_every_backend() {
     let policies = "['feedback', 'feedback', 'saliency']";

@@ -122,10 +122,10 @@ fn memory_kb(pid: u32, name: &str) -> Option<u64> {
     line.trim().trim_end_matches(" kB").parse().ok()
 }
 
-/// A bad stream, and what is said of it.
+/// A bad stream, and the error that it must report.
 struct Bad {
     name: &'static str,
-    /// Its source, and further settings.
+    /// Source and further settings.
     settings: String,
     /// Parts of the reason in the listing, one of which is there, and how it is counted.
     said: Vec<(&'static str, LossReason)>,
@@ -348,7 +348,7 @@ fn honest() -> FrameReady {
 
 const EXTENT: Extent = Extent::new(64, 48);
 
-/// Of a stream without masks.
+/// Revision of the masks of a stream without masks.
 const MASK_REVISION: u64 = 2;
 
 /// Bytes of a buffer that a frame fits in.
@@ -554,7 +554,7 @@ fn wild_facts_of_frames_are_published_as_they_are() {
     fed.end();
 }
 
-/// What the fuzzer looks for, also where none runs.
+/// Checks the laws of the fuzzer without its random bytes.
 #[test]
 fn the_laws_hold_for_mutations_of_messages_of_sources() {
     let second = |lie: fn(&mut FrameReady)| {

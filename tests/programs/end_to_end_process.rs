@@ -41,7 +41,7 @@ const STEADY_FRAMES: u64 = 40;
 /// Memory that restarts may leave to the allocator, in kB.
 const SLACK_KB: u64 = 16 << 10;
 
-/// A camera that costs next to nothing.
+/// A small camera at 20 frames a second, which takes little processor time.
 fn slow_camera(name: &str) -> String {
     format!(
         "[[stream]]\nname = '{name}'\nbackend = 'cpu'\nisolation = 'process'\ncaps_timeout_ms = 60000\n\
@@ -254,7 +254,7 @@ fn listings_and_metrics_show_source_processes() {
     daemon.stop();
 }
 
-/// Of a user who has nothing else.
+/// ID of a user who runs nothing else.
 const USER: u32 = 61_543;
 
 #[test]

@@ -637,7 +637,7 @@ struct Stage<'a> {
 }
 
 impl<'a> Stage<'a> {
-    /// With a ring of that many slots.
+    /// A stage whose ring has `slots` slots.
     fn open(place: &'a Place, slots: u32) -> Self {
         let film = random_film(PixelFormat::Nv12, EXTENT, bt601(), 12);
         let main = view("main", &format!("budget = 40\nslots = {slots}"));
@@ -677,7 +677,7 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// A recording, and what is in it.
+/// A recording, and the frames in it.
 fn recorded(place: &Place, count: u64) -> (PathBuf, Vec<TokenFrameBuf>) {
     let mut stage = Stage::open(place, 64);
     let (path, recorder) = stage.recorder(&["--pictures-hz", "0"]);
@@ -709,7 +709,7 @@ fn files(path: &Path) -> Vec<PathBuf> {
     [path.to_owned()].into_iter().chain(others).collect()
 }
 
-/// What files hold.
+/// The contents of recorded files.
 #[derive(Default)]
 struct Held {
     segments: Vec<(Box<HeaderPage>, SegmentInfo)>,

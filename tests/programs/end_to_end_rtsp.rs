@@ -157,7 +157,7 @@ impl Camera {
         server
     }
 
-    /// A stream of it that is soon given up.
+    /// A stream of the camera with a short time-out.
     pub(crate) fn config(&self, protocols: &str) -> String {
         format!(
             "[[stream]]\nname = 'camera'\nbackend = 'cpu'\nsource = 'rtsp://127.0.0.1:{}/camera'\n\
@@ -199,7 +199,7 @@ fn assert_returned(daemon: &Daemon<'_>) {
     assert!(0 < listing.restarts.values().sum::<u64>(), "{listing:?}");
 }
 
-/// What a process holds.
+/// Resources of a process.
 #[derive(Debug)]
 struct Held {
     threads: usize,
@@ -208,7 +208,7 @@ struct Held {
 }
 
 impl Held {
-    /// What `daemon` holds now, clients included.
+    /// Resources of `daemon`, with its clients' connections.
     fn by(daemon: &Daemon<'_>) -> Self {
         let status = fs::read_to_string(format!("/proc/{}/status", daemon.process.id())).unwrap();
         let number = |key: &str| -> u64 {

@@ -343,7 +343,7 @@ fn a_truncated_clip_is_extracted_up_to_there() {
     }
 }
 
-/// Encodes a picture of one gray, 32 pixels high.
+/// Encodes a uniform gray picture, 32 pixels high.
 fn paint(path: &Path, gray: u32, width: u32) {
     encode(
         path,
@@ -685,7 +685,7 @@ fn edit_mp4(clip: &Path, frames: u32) {
     fs::write(clip, bytes).unwrap();
 }
 
-/// What `segments.json` of view `main` says.
+/// `segments.json` of view `main`.
 fn segments(place: &Place) -> serde_json::Value {
     serde_json::from_slice(&fs::read(place.path("out/main/segments.json")).unwrap()).unwrap()
 }

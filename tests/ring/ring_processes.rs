@@ -27,7 +27,7 @@ const TAKEN: u64 = 100;
 /// Frames between two signals that stop or continue a reader.
 const STOP_EVERY: u64 = 500;
 
-/// How readers read, one process each.
+/// Ways of reading; each has a process.
 const HABITS: [&str; 6] = ["newest", "newest-waiting", "in-order", "stopped", "borrow", "hold"];
 
 /// What the writer says of itself now and then.

@@ -60,7 +60,7 @@ impl Film {
         Self::decoded_with(source, &[])
     }
 
-    /// The same with parameters of its description.
+    /// Like [`decoded`](Self::decoded), with parameters of the description.
     pub fn decoded_with(source: SourceChoice, parameters: &[(&str, String)]) -> Self {
         let mut spec =
             SourceSpec { pace: Pace::EveryFrame, ..SourceSpec::new("reference", source) };

@@ -16,7 +16,7 @@ use crate::control::{Stage, segment_spec, start};
 /// The picture that the tokens lie in: no layout's patches fill it evenly.
 pub const PICTURE: Extent = Extent::new(315, 235);
 
-/// How the picture moved, in every frame.
+/// Motion of the picture in every frame.
 const MOTION: PictureMotion =
     PictureMotion { frame_seq: 7, now_from_before: [1.0, 0.5, -3.25, -0.5, 1.0, 40.0] };
 

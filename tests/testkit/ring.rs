@@ -154,7 +154,7 @@ pub fn as_token_frame(frame: &TokenFrameBuf) -> TokenFrame<'_> {
     }
 }
 
-/// Makes `items` those of a plane of `borrowed`.
+/// Replaces `items` by the items of a plane of `borrowed`.
 pub fn copy_items(borrowed: &Borrowed<'_>, plane: usize, items: &mut Vec<u8>) {
     items.clear();
     let words = borrowed.plane_words(plane).iter().map(|word| word.load(Ordering::Relaxed));

@@ -59,7 +59,7 @@ pub fn bt601() -> ColorTransform {
 /// A daemon whose stream `camera` shows a film, frame by frame as a test sends them, and a reader of each of them.
 pub struct FedStream<'a> {
     pub daemon: Daemon<'a>,
-    /// What asks and steers.
+    /// Client that sends requests and feedback.
     pub client: Client,
     pub follower: Follower,
     pub film: Film,
@@ -77,7 +77,7 @@ impl<'a> FedStream<'a> {
         Self { daemon, client, follower, film, sent: 0, feed, view: view.to_owned() }
     }
 
-    /// Sends a frame and reads what becomes of it.
+    /// Sends a frame, and reads the token frame that it becomes.
     pub fn next_frame(&mut self) -> &TokenFrameBuf {
         self.sent += 1;
         self.feed.send(&raw_bytes(self.film.frame(self.sent)));

@@ -107,7 +107,7 @@ impl Web {
 /// A page without a browser.
 pub struct Page {
     socket: WebSocket<Connection>,
-    /// What each picture holds.
+    /// State of each pane.
     panes: BTreeMap<u8, Held>,
 }
 
@@ -120,7 +120,7 @@ pub struct Held {
     tokens: BTreeMap<Place, Vec<u8>>,
 }
 
-/// What the server sent.
+/// Message of the server.
 #[derive(Debug)]
 pub enum News {
     Message(Value),

@@ -1132,7 +1132,7 @@ fn assert_draws(shown: &Shown, browser: &mut Browser) {
     }
 }
 
-/// What [`READ_RECORDS`] should find.
+/// The records that [`READ_RECORDS`] should find.
 fn records_as_read(shown: &Shown) -> Value {
     let record = |record: &TokenRecord| {
         let TokenRecord { x, y, sx, sy, extra_width, extra_height, .. } = *record;

@@ -53,7 +53,7 @@ pub struct Header<'a> {
 }
 
 impl<'a> Header<'a> {
-    /// Of a frame: when it was captured.
+    /// The header of a frame: its capture time.
     pub fn of(head: &FrameHead, frame_id: &'a str) -> Self {
         Self { stamp_ns: head.stamp.capture_unix_ns, frame_id }
     }
@@ -174,7 +174,7 @@ pub struct PointStamped {
 }
 
 impl PointStamped {
-    /// Reads one.
+    /// Parses a message.
     ///
     /// # Errors
     ///

@@ -155,7 +155,7 @@ fn checked_host(host: Option<String>) -> Result<String, Failure> {
     Ok(host)
 }
 
-/// No two runs begin in the same nanosecond.
+/// A number that differs between runs: the nanosecond of the start.
 fn run_number() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)

@@ -48,7 +48,7 @@ pub struct Steering {
 }
 
 impl Steering {
-    /// Of the daemon that listens on `socket`.
+    /// Steers the views of the daemon that listens on `socket`.
     pub fn new(socket: PathBuf) -> Self {
         Self { socket, clients: Mutex::default() }
     }

@@ -1,4 +1,4 @@
-//! Many pictures of one size.
+//! Samples many pictures of one size at a time.
 
 use foveate_core::frame::FrameKind;
 use foveate_engine::batch::{Batch as Inner, Sampled};

@@ -135,7 +135,7 @@ impl Folder {
         Ok(items.into_iter().map(file).collect())
     }
 
-    /// As that of an engine.
+    /// The pictures' facts, with the keys of `Engine.info`.
     fn info(&self, py: Python<'_>) -> PyResult<Info> {
         py.detach(|| self.reader.with(|reader| Ok(told(reader.backend().info()))))
     }

@@ -22,7 +22,7 @@ pub(crate) enum GrayArgument {
     Word(String),
 }
 
-/// How 16-bit gray is scaled.
+/// The scaling of 16-bit gray that an argument names.
 pub(crate) fn scaling_of(given: Option<GrayArgument>) -> PyResult<Option<GrayScaling>> {
     let scaling = match given {
         None => return Ok(None),

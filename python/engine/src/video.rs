@@ -106,7 +106,7 @@ impl Video {
         }
     }
 
-    /// As that of an engine.
+    /// The clip's facts, with the keys of `Engine.info`.
     fn info(&self, py: Python<'_>) -> PyResult<Info> {
         py.detach(|| self.player.with(|player| Ok(told(player.backend().info()))))
     }

@@ -31,7 +31,7 @@ const FRAME_NS: u64 = 1_000_000_000 / 30;
 const WARM_UP_FRAMES: usize = 4;
 const WARM_UP_NS: u64 = 20_000_000;
 
-/// Where token frames go.
+/// Destination of the token frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum SinkChoice {
@@ -105,10 +105,10 @@ pub(super) struct BenchSession<'a> {
     position: usize,
 }
 
-/// The measurements of one run.
+/// The times of one run.
 #[derive(Debug, Default)]
 pub(super) struct Measurements {
-    /// One for each frame.
+    /// Stage times of each frame.
     pub(super) times: Vec<StageTimes>,
     /// Processor time of all threads, in nanoseconds, for each frame.
     pub(super) processor_ns: Vec<u64>,
@@ -174,7 +174,7 @@ impl<'a> BenchSession<'a> {
         self.frames.index_at(self.position - 1)
     }
 
-    /// What the tokens look like in memory.
+    /// Number format of the tokens.
     pub(super) fn format(&self) -> TokenFormat {
         self.views[0].spec().format
     }

@@ -18,7 +18,7 @@ const COUNTED: Duration = Duration::from_secs(1);
 /// A source that was tried.
 pub(super) struct Probe {
     pub(super) finding: Finding,
-    /// Its `[[stream]]` table; `None` if it delivers no frames.
+    /// A `[[stream]]` table for the source; `None` if it delivers no frames.
     stanza: Option<String>,
 }
 
@@ -63,7 +63,7 @@ fn probe_one(number: usize, address: &str) -> Probe {
     }
 }
 
-/// The stream with this source, and no other settings.
+/// A stream with this source and the defaults otherwise.
 fn stream_of(name: &str, address: &str) -> Result<StreamConfig, String> {
     // The quotes and escapes of JSON are those of TOML.
     let source = serde_json::Value::from(address);
@@ -73,7 +73,7 @@ fn stream_of(name: &str, address: &str) -> Result<StreamConfig, String> {
     Ok(config.streams.into_iter().next().unwrap_or_default())
 }
 
-/// What the first frames are.
+/// Description of the first frames.
 fn frames_of(spec: &SourceSpec) -> Result<String, String> {
     let mut source = Source::open(spec, &Arc::default()).map_err(|error| chain(&error))?;
     let TakeResult::Frame(first) = source.take(spec.caps_timeout) else {

@@ -35,9 +35,9 @@ enum Work {
 
 /// A recording that is being made.
 pub(super) struct Tape {
-    /// Until the first segment.
+    /// The recorder before the first segment arrives.
     recorder: Option<ViewRecorder>,
-    /// From then on.
+    /// The writing thread, from the first segment on.
     running: Option<(Sender<Work>, JoinHandle<Written>)>,
     /// State of the view, and its reason.
     state: Option<(State, String)>,

@@ -30,7 +30,7 @@ const EARLY_MAX: usize = 256;
 /// From one picture of a recording that the page saves to the next, as `foveate record` has it.
 const PICTURE_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Where a frame is.
+/// Location of a frame.
 #[derive(Clone, Copy, Debug)]
 struct FramePlace {
     file: u32,

@@ -37,7 +37,7 @@ const MESSAGE_BYTES: u64 = 64;
 /// Space is reserved in steps.
 const RESERVED_BYTES: u64 = 8 << 20;
 
-/// When something happened, in nanoseconds since 1970.
+/// Times of a message, in nanoseconds since 1970.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Times {
     /// The capture of the frame.
@@ -76,18 +76,18 @@ pub(super) struct RecordingFile {
     /// Up to where space is reserved; `None` if the file system cannot.
     reserved: Option<u64>,
     chunk: Chunk,
-    /// Whole ones.
+    /// Whole chunks.
     chunks: u64,
     /// Messages of the topic `tokens`.
     frames: u64,
 }
 
-/// What has not been written yet.
+/// The messages that wait for [`flush`](RecordingFile::flush).
 #[derive(Debug, Default)]
 struct Chunk {
     bytes: u64,
     messages: u64,
-    /// When its first message came.
+    /// Time of the first message.
     since: Option<Instant>,
 }
 

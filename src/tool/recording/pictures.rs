@@ -137,7 +137,7 @@ fn captured(frame: &TokenFrameBuf) -> Option<Timestamp> {
     Timestamp::new_checked((ns / 1_000_000_000) as u32, (ns % 1_000_000_000) as u32)
 }
 
-/// Its four sides, as pairs of points.
+/// The four sides of a token, as pairs of points.
 fn outline(record: &TokenRecord) -> [Point2; 8] {
     let corner = |x: u32, y: u32| Point2 { x: f64::from(x), y: f64::from(y) };
     let TokenRecord { x0, y0, x1, y1, .. } = *record;

@@ -45,7 +45,7 @@ pub(super) enum MessageKind {
 }
 
 impl MessageKind {
-    /// From the name of a schema.
+    /// The kind of message that a schema's name means.
     fn of_schema(name: &str) -> Option<Self> {
         match name {
             "foveate.Segment" => Some(Self::Segment),
@@ -60,17 +60,17 @@ impl MessageKind {
 /// A message.
 #[derive(Debug)]
 pub(super) struct RecordedMessage {
-    /// Its kind.
+    /// Kind of the message.
     pub(super) kind: MessageKind,
-    /// Its topic.
+    /// Topic of the message.
     pub(super) topic: String,
     /// When it was published, in nanoseconds since 1970.
     pub(super) publish_time: u64,
-    /// Its bytes.
+    /// Payload of the message.
     pub(super) data: Vec<u8>,
 }
 
-/// Where a message is in a file.
+/// Location of a message in a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct MessagePlace {
     /// Offset of its record, or of the chunk that it is in.
@@ -79,7 +79,7 @@ pub(super) struct MessagePlace {
     within: u32,
 }
 
-/// What comes next in a file.
+/// An item of a file.
 #[derive(Debug)]
 pub(super) enum RecordingItem {
     /// A message of ours.
@@ -97,9 +97,9 @@ pub(super) struct RecordingSource {
     names: MessageNames,
     /// The records of the present chunk.
     chunk: Vec<u8>,
-    /// How many bytes of these were taken.
+    /// Bytes of the chunk that were read.
     taken: usize,
-    /// Of the newest message.
+    /// Location of the newest message.
     place: MessagePlace,
     /// Offset of the record that comes next.
     next: u64,
@@ -135,7 +135,7 @@ impl RecordingSource {
         })
     }
 
-    /// Where the newest message is.
+    /// Location of the newest message.
     pub(super) fn place(&self) -> MessagePlace {
         self.place
     }

@@ -12,7 +12,7 @@ use super::stored::{FrameSegment, StoredFrame};
 use crate::decoder::{DecodedFrame, Decoder};
 use foveate_ring::TokenFrameBuf;
 
-/// Where frames come from.
+/// Store of the frames.
 #[derive(Clone, Debug)]
 pub(crate) enum FrameSource {
     /// Memory, as it was when the page was paused.
@@ -37,7 +37,7 @@ impl FrameSource {
         }
     }
 
-    /// When the newest one arrived.
+    /// Arrival of the newest frame, in milliseconds since 1970.
     pub(crate) fn newest_ms(&self) -> f64 {
         self.at_ms(self.count() - 1)
     }
@@ -99,7 +99,7 @@ pub(crate) struct Playhead {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Moment {
     pub(crate) at_ms: f64,
-    /// From 0.
+    /// Index of the frame, from 0.
     pub(crate) index: usize,
     pub(crate) frames: usize,
     pub(crate) from_ms: f64,

@@ -138,7 +138,7 @@ impl Page {
         }
     }
 
-    /// Shows new frames again. A recording has none.
+    /// Returns to new frames; a recording has none.
     pub(super) async fn resume(&mut self, socket: &mut WebSocket) -> Result<(), Closing> {
         if self.site.settings.recording.is_some() {
             return Ok(());

@@ -39,7 +39,7 @@ impl AttentionDevice {
         compute(py, [&q, &k, &v], asked, |plan, tensors| self.run(plan, tensors))
     }
 
-    /// The same of numbers of half precision.
+    /// Like `attention`, for numbers of half precision.
     fn attention_f16<'py>(
         &self,
         py: Python<'py>,
