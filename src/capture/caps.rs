@@ -220,7 +220,7 @@ fn colorimetry_of(
         gst_video::VideoColorMatrix::Bt2020 => Some(ColorMatrix::Bt2020),
         gst_video::VideoColorMatrix::Fcc => Some(ColorMatrix::Fcc),
         gst_video::VideoColorMatrix::Smpte240m => Some(ColorMatrix::Smpte240m),
-        // Others are impossible for YCbCr: GStreamer has replaced what does not fit.
+        // GStreamer has replaced any other matrix, none of which suits YCbCr.
         _ => Some(ColorMatrix::Bt601),
     };
     // Gray samples have no chroma, so that no matrix is applied.

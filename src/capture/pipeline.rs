@@ -534,7 +534,7 @@ fn is_kept_back(flags: gst::BufferFlags, delivery: &Delivery) -> bool {
         delivery.note_corrupted();
         return true;
     }
-    // Before the time that is played from: never to be shown.
+    // A picture before the start time, which the decoder needs, but must not show.
     flags.contains(gst::BufferFlags::DECODE_ONLY)
 }
 
@@ -794,7 +794,7 @@ fn choose_track(element: &gst::Element, wanted: Option<u32>) -> Option<PipelineE
     let number = match wanted {
         Some(track) if tracks.len() < track as usize => {
             let count = tracks.len();
-            // Nothing must flow. It is linked.
+            // The track is linked; unlink it so that no buffer flows.
             let _ = first.unlink(&peer);
             return Some(PipelineEvent::Refused(CaptureError::NoTrack { track, count }));
         }
@@ -804,7 +804,7 @@ fn choose_track(element: &gst::Element, wanted: Option<u32>) -> Option<PipelineE
     };
     let chosen = &tracks[number - 1];
     if chosen != first {
-        // What does not fit fails when it flows.
+        // A track that does not fit fails with its first buffer.
         let _ = first.unlink(&peer).is_ok() && chosen.link(&peer).is_ok();
     }
     let sizes: Vec<_> = tracks.iter().map(|pad| size_of_track(pad).to_string()).collect();

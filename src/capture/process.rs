@@ -191,7 +191,7 @@ impl ProcessSession {
         let spec = SourceSpec { masks: masks.to_vec(), ..self.spec.clone() };
         let frames_max = match spec.content {
             Content::Pictures => FRAMES_MAX,
-            // As many wait for their frames.
+            // `WAITING_MAX` depth pictures wait for their frames.
             Content::Depth => FRAMES_MAX + u8::try_from(WAITING_MAX).unwrap_or(u8::MAX),
         };
         let captured = self.counters.frames_captured.get();
@@ -218,7 +218,7 @@ impl ProcessSession {
             send(&socket, &message, None, SendFlags::DONTWAIT)
         };
         match sent {
-            // One that has hung up already says why where its messages are read.
+            // If the process has hung up, its messages give the reason.
             Ok(()) | Err(Errno::PIPE) => {}
             Err(errno) => {
                 let reason =
@@ -372,7 +372,7 @@ impl Second {
     }
 }
 
-/// Looks at the memory of a process from time to time: what it shares with other processes, or with nobody, is in none of the kernel's limits.
+/// Watches the memory of a process at an interval, because shared memory does not count towards the kernel's limits.
 struct MemoryWatch {
     next: Instant,
     was_too_much: bool,

@@ -476,7 +476,7 @@ impl SourceSession {
             None => caps::turning(self.spec.orientation),
         };
         let follows_tags = is_auto && exif.is_none();
-        // That of the picture before may be another.
+        // The previous picture may have needed another turn.
         let is_other =
             |adapter: &Adapter| adapter.element == caps::TURNING && Some(*adapter) != turning;
         self.adapters.retain(|adapter| !is_other(adapter));

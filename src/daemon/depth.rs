@@ -111,7 +111,7 @@ impl DepthInlet {
 
     /// Takes the pictures that have arrived, without waiting.
     pub(super) fn poll(&mut self, port: &StreamPort) {
-        // What waits for its frame is taken by that: a decoder must not run ahead.
+        // A clip's pictures wait for their frame, which takes them, so that the decoder does not run ahead.
         if self.wait_max.is_none() {
             for _ in 0..WAITING_MAX {
                 if !self.take(Duration::ZERO, port) {
@@ -119,7 +119,7 @@ impl DepthInlet {
                 }
             }
         }
-        // Of one that waits for frames nothing is expected.
+        // A clip waits for the frames, so it cannot stall.
         let silent = self.newest.map(|newest| newest.elapsed()).filter(|_| self.wait_max.is_none());
         if self.state == StreamState::Live
             && silent.is_some_and(|silent| self.stall_timeout < silent)
@@ -195,7 +195,7 @@ impl DepthInlet {
         let counters = port.counters();
         let (found, dropped) = self.pairing.pair(at);
         self.unused += dropped;
-        // One that was not filled by the same masks may show what they hide.
+        // A picture filled by other masks may show what the frame's masks hide.
         let found = found.filter(|frame| frame.mask_revision() == mask_revision);
         // The source has checked that it can be read.
         let picture = found.and_then(|frame| {

@@ -254,7 +254,7 @@ impl FrameLoop {
             match change {
                 ViewChange::Add(view) => self.add_view(*view),
                 ViewChange::Remove(name) => {
-                    // There is none if it failed, or is being rebuilt.
+                    // The view is missing if it failed or is being rebuilt.
                     let removed = self.stream.remove_view(name.view());
                     removed.into_iter().for_each(|old| self.view_thread.discard(old));
                 }

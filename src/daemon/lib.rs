@@ -180,7 +180,7 @@ pub fn run(
     forward_signals(sender.clone()).map_err(system("cannot wait for signals"))?;
     let directory = Directory::new().map_err(system("cannot make an event descriptor"))?;
     let mut supervisor = Supervisor::new(Arc::clone(&directory), backends, sender);
-    // Before the first client can ask for them.
+    // Register the streams before the first client can ask for them.
     let ports: Vec<_> =
         config.streams.iter().map(|stream| supervisor.register(stream, None)).collect();
     // Before any camera is opened, so that a second daemon does not disturb the first.
@@ -321,7 +321,7 @@ pub fn check<'a>(
     let workers = thread::available_parallelism().map_or(1, usize::from).min(streams.len());
     thread::scope(|scope| {
         for _ in 1..workers {
-            // Without it the others take longer.
+            // If a thread cannot be started, the others do its work.
             let _ = thread::Builder::new().name("check".to_owned()).spawn_scoped(scope, work);
         }
         work();

@@ -90,7 +90,7 @@ impl Measure {
     fn add_step(&mut self, step: u32) {
         self.sum += u64::from(step);
         self.count += u32::from(step != 0);
-        // Of an unknown depth this is the greatest number.
+        // Unknown depth (0) wraps to the greatest number.
         self.nearest = self.nearest.min(step.wrapping_sub(1));
         self.farthest = self.farthest.max(step);
     }

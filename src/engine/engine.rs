@@ -302,7 +302,7 @@ impl Engine {
             return Ok(());
         }
         let at = FrameTime::of(stamp);
-        // Of the frame before; nobody plans by its tiles, which are those of this frame already.
+        // The coarse level is of the frame before, but the tiles are of this frame already: leave them out.
         let seen = self.seen().map(|seen| Seen { tiles: None, ..seen });
         view.step(at, seen, self.shape());
         begin(std::slice::from_mut(view));
@@ -432,7 +432,7 @@ impl Engine {
             tracker: &self.tracker,
             rgb_bound: self.rgb_bound(),
             depth: &self.depth,
-            // Of the frame before: that of this one takes its coarse level, which is read after publishing.
+            // The motion of the frame before: this frame's needs the coarse level, which is read after publishing.
             motion: self.motions().and_then(Motions::newest).and_then(Motion::published),
         }
     }

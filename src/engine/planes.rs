@@ -176,7 +176,7 @@ impl Planes {
         self.relevance.resize(tokens.len(), EVEN_RELEVANCE);
         let is_next = self.records_before.is_empty();
         if is_next {
-            // Records of frames; those of a plan that no frame was recorded by are zeros.
+            // Keep only records that a frame was recorded by: the records of an unused plan are zeros.
             let rows = (0..).map(|index| self.reuse.published_row(index));
             self.records_before.extend(self.records.drain(..).zip(rows));
             self.records_before.retain(|(record, _)| 0 < record.size);
@@ -334,7 +334,7 @@ impl Planes {
                 None => &self.records[index],
             };
             let is_in_place = place(before) == place(&record);
-            // Without a real pixel it is the mean, whatever changes beside it.
+            // A token without a real pixel holds the mean, whatever changes beside it.
             let has_pixels = 0 < record.columns && 0 < record.rows;
             let is_constant = !has_pixels && self.spec.format.outside == Outside::Mean;
             let changed_frame = if self.reuse.settle(index) || is_constant && is_in_place {

@@ -95,7 +95,7 @@ impl SampledFrame<'_> {
             records: self.planes.records(),
             planes,
             versions: self.planes.versions(),
-            // Neither ever falls, so the sum is another one whenever one of them is.
+            // Both only grow, so the sum changes whenever one of them does.
             whole_version: self.channels.version() + self.tiles.iter().max().unwrap_or(&0),
         }
     }

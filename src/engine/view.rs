@@ -174,14 +174,14 @@ impl<S> View<S> {
     /// Masks cover `texels` of the coarse level from the next frame, number `frame_seq`, on.
     pub(crate) fn hide(&mut self, texels: &TileSet, frame_seq: u64) {
         self.channels.hide();
-        // Tokens within the threshold may have shown consumers what is hidden now.
+        // Tokens that stayed within the threshold may have shown what the masks cover now.
         self.hidden_since = frame_seq;
-        // What tokens were published with may have been of what is hidden now.
+        // The texels that tokens were published with may be of pixels that are covered now.
         self.planes.forget_samples();
         if let Some(gaze) = &mut self.gaze {
             gaze.hide(texels, frame_seq);
         }
-        // Where it was looked at may tell what was there.
+        // A past fixation may give away what is covered now.
         if let Needs::Fixations(sight) = &mut self.needs {
             sight.hide(texels);
         }

@@ -306,7 +306,7 @@ fn rgb_bytes(extent: Extent) -> u64 {
 fn jpeg_decoder(bytes: &[u8]) -> JpegDecoder<ZCursor<&[u8]>> {
     let options = DecoderOptions::default()
         .set_strict_mode(true)
-        // Those of the format.
+        // The limits of the format.
         .set_max_width(usize::from(u16::MAX))
         .set_max_height(usize::from(u16::MAX))
         .jpeg_set_out_colorspace(ColorSpace::RGB);

@@ -11,7 +11,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::decode::{DecodeError, DecodeOptions, Decoded, Encoded};
 
-/// Most bytes of the pictures that are being decoded, or wait to be taken. Of one that needs more there is no other.
+/// Most bytes of the pictures that are being decoded or wait to be taken. A picture that needs more is decoded alone.
 const BYTES_MAX: u64 = 512 << 20;
 
 /// Most files that threads are ahead.

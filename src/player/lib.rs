@@ -88,7 +88,7 @@ impl Player {
     pub fn open(config: StreamConfig, chosen: StreamBackend) -> Result<Self, PlayerError> {
         let chosen = chosen.with_change_on(config.change.on)?;
         let specs = config.views.iter().map(ViewSpec::try_from).collect::<Result<_, _>>()?;
-        // Whoever plays a clip in its own process has chosen to.
+        // The caller has chosen to run the decoders in its own process.
         let spec = SourceSpec { isolation: Isolation::None, ..SourceSpec::from(&config) };
         let source = Source::open(&spec, &Arc::<StreamCounters>::default())?;
         Ok(Self {

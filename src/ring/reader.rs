@@ -242,7 +242,7 @@ impl Reader {
         let publish_ns = |sequence| self.load_header(sequence).map(|header| header.publish_ns);
         let newest = self.segment.live().newest();
         let newest_ns = publish_ns(newest).unwrap_or_else(clock::monotonic_ns);
-        // Where the writer has just replaced the frame before, as if there were no interval.
+        // If the writer has just replaced the frame before, the interval counts as 0.
         let before_ns = publish_ns(newest.saturating_sub(1)).unwrap_or(newest_ns);
         Duration::from_nanos(patience_ns(clock::monotonic_ns(), newest_ns, before_ns))
     }

@@ -213,7 +213,7 @@ struct ChannelState {
     end_reason: Mutex<Option<String>>,
     /// Memory of a client that opened the view; `None` for a view of the configuration.
     opened: Option<Arc<MemoryWatch>>,
-    /// If a client opened the view: the memory of its segments, old ones included, until nobody has it any more.
+    /// Memory of the segments of a view that a client opened, including old segments that are still mapped somewhere.
     memory: Mutex<Vec<WatchedMemory>>,
     /// `frame_seq` of the newest frame whose plan is published; 0 before the first.
     newest_planned_frame: AtomicU64,
@@ -511,7 +511,7 @@ impl ViewChannel {
     fn publish(&mut self, frame_seq: u64) -> bool {
         let Some(mut history) = self.shared.history.try_lock() else { return false };
         history.fixations.clone_from(&self.pending.fixations);
-        // One that moves in pursuit is no other one.
+        // Pursuit moves a fixation without starting a new one.
         let is_known =
             |fixation: &Fixation| self.published.fixations.iter().any(|old| old.id == fixation.id);
         let mut new = self.pending.fixations.clone();

@@ -57,7 +57,7 @@ pub struct Directory {
     devices: OnceLock<DeviceMemory>,
 }
 
-/// Closed views that clients had opened, until their frame loop has released them and nobody has their memory any more.
+/// Closed views that clients had opened, until their frame loop has released them and their memory is freed.
 #[derive(Debug)]
 struct ClosedViews {
     views: Mutex<Vec<Arc<ViewEntry>>>,
@@ -82,7 +82,7 @@ pub struct StreamSpec {
     pub source: String,
     /// Views of the stream, at least one.
     pub views: Vec<ViewConfig>,
-    /// Whether it is a recording that is replayed: nobody steers its views or opens others.
+    /// Whether the stream replays a recording: clients can neither steer its views nor open others.
     pub is_recording: bool,
     /// Parts of the picture that are filled before anything reads them.
     pub masks: Arc<Masks>,
@@ -183,7 +183,7 @@ impl Directory {
     ) {
         if let Some(stream) = self.stream(stream) {
             let config = Box::new(config);
-            // As for views that clients open.
+            // Fails only if the stream has ended, like the command for an opened view.
             let _ = stream.commands.send(ViewCommand::Set { config, keeps_segment, answer });
         }
     }

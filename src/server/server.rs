@@ -204,7 +204,7 @@ impl ServerThread {
         for connection in std::mem::take(&mut self.connections) {
             self.close(connection.socket);
         }
-        // Clients may wait there that have sent descriptors already.
+        // Waiting clients may have sent descriptors already, which take time to close.
         let _ = self.reaper.send(self.listener.socket);
     }
 
@@ -226,7 +226,7 @@ impl ServerThread {
         Ok(())
     }
 
-    /// Counts the memory of opened views, without what nobody has any more.
+    /// Counts the memory of opened views, without freed memory.
     fn count_memory(&mut self) {
         let is_more = self.directory.forget_memory();
         self.count_memory_at = is_more.then(|| Instant::now() + COUNT_MEMORY_PERIOD);

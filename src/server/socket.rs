@@ -57,7 +57,7 @@ pub(super) fn peer(socket: impl AsFd) -> Option<Peer> {
     Some(Peer { process, user: peer.uid(), group: peer.gid() })
 }
 
-/// Whether the peer is a source process, which has the daemon's user and none of its rights.
+/// Whether the peer is a source process, which has the daemon's user, but must not use its rights.
 pub(super) fn is_source_process(socket: impl AsFd) -> bool {
     let process = peer(socket).and_then(|peer| u32::try_from(peer.process?).ok());
     let is_source = process.is_some_and(processes::is_running);

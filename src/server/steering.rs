@@ -83,7 +83,7 @@ impl SteeringRequest<'_> {
         }
         points.iter_mut().for_each(|point| *point = snapped(image, point.0, point.1));
         let hold_ns = look.for_ms.map(|ms| u64::from(ms) * 1_000_000);
-        // Where they are now is in no frame yet.
+        // Points that ego motion moved are of the present, which no frame shows yet.
         let frame_seq = named.frame.filter(|_| transform.is_none());
         let area = LookArea { size, share: look.share };
         let feedback = Feedback::Look { points: points.clone(), hold_ns, frame_seq, area };

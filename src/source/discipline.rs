@@ -53,7 +53,7 @@ pub struct Reading {
     pub clocks: ClockSample,
     /// Nanoseconds between reading CLOCK_MONOTONIC first and last.
     pub took_ns: u64,
-    /// Bound of the error of CLOCK_REALTIME in nanoseconds; `None` if nobody keeps it, or the system does not say.
+    /// Bound of the error of CLOCK_REALTIME in nanoseconds; `None` if the clock is not synchronised, or the bound is unknown.
     pub error_ns: Option<u64>,
 }
 
@@ -114,7 +114,7 @@ impl WallClock {
         let next_ns = self.next_ns.load(Ordering::Relaxed);
         let is_due = next_ns <= monotonic_ns;
         let after_ns = monotonic_ns.saturating_add(INTERVAL_NS);
-        // Of several threads one reads it.
+        // One of the threads that come here at a time reads the clock.
         if is_due
             && self
                 .next_ns
@@ -166,7 +166,7 @@ fn kernel_error_ns() -> Option<u64> {
     if state < 0 || state == libc::TIME_ERROR || told.status & libc::STA_UNSYNC != 0 {
         return None;
     }
-    // A bound of nothing is none: phc2sys says so right after it has set the clock.
+    // 0 means unknown, so raise it: phc2sys reports 0 right after it has set the clock.
     let microseconds = u64::try_from(told.maxerror).ok()?.max(1);
     Some(microseconds * 1000)
 }

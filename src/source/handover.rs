@@ -203,7 +203,7 @@ impl<F: SourceFrame> Handover<F> {
         frame: F,
         mut ready: FrameReady,
     ) -> Result<(), Errno> {
-        // One that the daemon still has is the same picture again, as of an element that repeats it.
+        // A buffer that the daemon still has holds the same picture again: the element repeats it, so copy it.
         let place = self.pool.place_of(frame.bytes());
         let place = place.filter(|(number, _)| state.sent[usize::from(*number)].is_none());
         let (number, sent) = match place {
@@ -235,7 +235,7 @@ impl<F: SourceFrame> Handover<F> {
         let FrameLayout { samples, extent, pixel_aspect, gray_range, .. } = *layout;
         let (packed, needed) = FrameLayout::packed(samples, extent, pixel_aspect);
         let packed = FrameLayout { gray_range, ..packed };
-        // Those of another size are dropped.
+        // Buffers of another size are dropped.
         let idle = std::iter::from_fn(|| state.idle.pop()).find(|memory| memory.len() == needed);
         let mut memory = match idle {
             Some(memory) => memory,

@@ -107,9 +107,9 @@ impl HeldBuffer {
 
 impl Drop for HeldBuffer {
     fn drop(&mut self) {
-        // First: the process may use it as soon as the message is there. SYNC(held): pairs with the swap in `hold`.
+        // Before the message, after which the process may use the buffer. SYNC(held): pairs with the swap in `hold`.
         self.buffer.is_held.store(false, Ordering::Release);
-        // One that does not read its messages, or is gone, gets no buffer back: it is about to be ended.
+        // A process that does not read its messages gets no buffer back: it is about to be ended.
         let _ = send(&self.socket, &free_message(self.number), None, SendFlags::DONTWAIT);
     }
 }
@@ -259,7 +259,7 @@ impl Ledger {
             capture_ns,
             capture_unix_ns,
             capture_clock,
-            // A reference time is of another clock, and that of an arrival is not when the frame was captured.
+            // The bound is that of CLOCK_REALTIME: reference times come from another clock, and an arrival is later than the capture.
             capture_error_ns: if capture_clock == CaptureClock::RunningTime { error_ns } else { 0 },
             clock_steps: steps,
             arrival_ns,

@@ -25,7 +25,7 @@ pub fn process_use() -> ProcessUse {
     let cpu = clock_gettime(ClockId::ProcessCPUTime);
     ProcessUse {
         resident_bytes: resident_pages() * page_size() as u64,
-        // Not counting the descriptor of the directory itself.
+        // The descriptor of the directory itself does not count.
         open_descriptors: entries(Path::new("/proc/self/fd")).saturating_sub(1),
         threads: entries(Path::new("/proc/self/task")),
         cpu_seconds: cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9,

@@ -364,7 +364,7 @@ impl ReplayServer {
 
 /// The view's configuration, for listings.
 fn view_config(info: &SegmentInfo, file: &Path) -> ViewConfig {
-    // Of layouts whose parameters cannot be guessed, listings name the default; the segment says what they are.
+    // A layout whose parameters the recording lacks is listed as the default; the segment has its name.
     let config = ViewConfig::parse(&format!("layout = '{}'", info.layout)).unwrap_or_default();
     let mut gaze = config.gaze.clone();
     gaze.policy = Policy::Replay { log: file.to_owned() };

@@ -112,7 +112,7 @@ fn to_send(held: &DecodedFrame, frame: &DecodedFrame) -> Vec<bool> {
     let whole = frame.extent.area() as u64;
     let covered = covered_pixels(frame);
     if covered < whole {
-        // Where rings were and are no longer, there is nothing.
+        // The page shows no pixels where a token has gone, so send all tokens.
         let is_moved = !are_in_place(held, frame);
         sent.iter_mut().for_each(|sent| *sent |= is_moved);
     } else if whole < covered.max(covered_pixels(held)) {

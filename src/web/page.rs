@@ -122,7 +122,7 @@ pub(super) async fn run(
         Err(Closing::Replaced) => {
             let reason =
                 "too many pages are open, and another one was opened: reload to continue here";
-            // One that reads nothing must not keep the connection.
+            // A page that stops reading must not keep the connection.
             let _ = timeout(REPLACED_LIMIT, close(&mut socket, REPLACED, reason)).await;
         }
     }
@@ -442,7 +442,7 @@ impl Page {
             && main.channel != channel
         {
             main.channel = channel;
-            // Its newest frame is sent again.
+            // Send the newest frame again, with the other channel.
             main.held = None;
             self.show(0, socket).await?;
         }

@@ -84,7 +84,7 @@ pub(super) async fn run(
     foveate_http::serve(listener, LIMITS, "page", service).await;
 }
 
-/// Frees the memory of views that nobody looks at any more.
+/// Frees the memory of views that no page shows any more.
 async fn prune(followers: Arc<Followers>) {
     loop {
         tokio::time::sleep(PRUNE_INTERVAL).await;

@@ -85,7 +85,7 @@ pub(super) fn take_feedback(
     if let Some(oldest) = path.times.oldest() {
         view.sink.channel.set_oldest_frame(oldest);
     }
-    // What arrives meanwhile may wait for the next frame.
+    // Messages that arrive meanwhile wait for the next frame.
     for _ in 0..FEEDBACK_PENDING_MAX {
         let Some(next) = view.sink.channel.next_feedback() else { return };
         if next.image != extent {
@@ -271,7 +271,7 @@ impl Publisher {
             self.set_unread(true);
             return false;
         }
-        // What was left out is due until it is made up for.
+        // After frames were shed, the next one is due whatever the limit.
         let limit = self.limit.as_mut().filter(|_| self.shed_in_row == 0);
         let is_due = limit.is_none_or(|limit| limit.takes(at.time_ns));
         if !is_due && !is_first {

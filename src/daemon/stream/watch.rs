@@ -72,7 +72,7 @@ impl EventWatch {
         for view in views {
             let channel = &mut view.sink.channel;
             let present = channel.has_new_event_client().then(|| detectors.present());
-            // What begins now is among both.
+            // An event that begins now is in both lists.
             let is_new = |event: &Event| !self.told.contains(event);
             let present = present.into_iter().flatten().filter(is_new);
             for event in present.chain(self.told.iter().copied()) {

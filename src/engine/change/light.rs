@@ -80,7 +80,7 @@ impl LightComponent {
             let y = row[0].1;
             row.iter_mut().for_each(|place| place.1 = y);
         }
-        // None of a picture smaller than a block.
+        // A picture smaller than a block has no rows.
         let rows = vec![[0; WINDOW]; if columns == 0 { 0 } else { rows }];
         let columns = columns.max(1);
         Self { sites, columns, places, sums: Vec::with_capacity(BLOCKS), rows, count: 0 }

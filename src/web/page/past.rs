@@ -64,7 +64,7 @@ impl Page {
                 self.panes[0].as_ref().filter(|_| matches!(subject, Subject::Uniform { .. }));
             let showing = match main.map(|main| &main.showing) {
                 None | Some(PaneContent::Live) => PaneContent::Live,
-                // Nothing of it has been kept yet.
+                // The history has no frame of this view yet.
                 Some(_) => PaneContent::Nothing,
             };
             return (self.site.followers.watch(subject), showing);

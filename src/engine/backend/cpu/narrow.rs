@@ -145,7 +145,7 @@ impl<'a, V: Vectors> NarrowRows<'a, V> {
         let SampleToken { texels, encoder, token, .. } = sample;
         let (extent, format) = (texels.frame.extent(), encoder.format());
         let shift = USUAL_SIDE.ilog2() + level;
-        // Blocks begin where those of the level do, or with a pair of pixels that share their chroma.
+        // Blocks begin at a block of the level, or at level 0 with a pair of pixels that share their chroma.
         let begin = if level == 0 { 2 } else { BLOCK };
         let columns = token.columns(extent, format.patch_side);
         let across = TokenAxis::new(columns, shift, [begin, 2]);
@@ -268,7 +268,7 @@ impl<'a, V: Vectors> NarrowRows<'a, V> {
     /// The weighted sums of a column of the token, in each of its rows.
     #[inline(always)]
     fn column(&self, taps: &Taps, pairs: &[PairSums]) -> [u32; USUAL_SIDE] {
-        // What the bias takes away; of a row that is cut, too.
+        // The weights times the bias of the sums, which applies to cut rows as well.
         let bias = (taps.total << BIAS_BITS).cast_signed();
         let mut sums = self.vectors.sums(bias);
         let weights = taps.weights.as_chunks::<2>().0;

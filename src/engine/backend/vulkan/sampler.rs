@@ -56,7 +56,7 @@ impl ViewPasses {
         let Self { sample, .. } = sampler.get_mut();
         sample.upload(plan, stale);
         sample.prepare_comparisons(reuse);
-        // What a view was given before it rested is a published slot.
+        // The target of a resting view is a published slot, which must not change.
         if !*is_resting {
             sample.target().aim(gpu, items, plan.tokens.len());
         }
