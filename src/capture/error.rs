@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use super::ProcessError;
-use foveate_core::error::exit;
 use foveate_core::geometry::extent::Extent;
 
 /// What to do where no thread or process can be started.
@@ -365,37 +364,6 @@ pub enum CaptureError {
     /// The source was dropped while it was opening.
     #[error("the source was closed")]
     Closed,
-}
-
-impl CaptureError {
-    /// Exit code of a program that fails with it: 78 if only a new configuration helps, 69 if the source may come back by
-    /// itself.
-    pub fn exit_code(&self) -> u8 {
-        match self {
-            Self::UnknownSource { .. }
-            | Self::InvalidAddress { .. }
-            | Self::CaFile { .. }
-            | Self::PipelineFile { .. }
-            | Self::Parameter { .. }
-            | Self::Parse { .. }
-            | Self::UnknownElement { .. }
-            | Self::NoAppsink { .. }
-            | Self::NotRawVideo { .. }
-            | Self::NoVideo { .. }
-            | Self::NoPictures { .. }
-            | Self::UnlikePictures { .. }
-            | Self::TooManyPixels { .. }
-            | Self::NotACamera { .. }
-            | Self::DeviceMemory { .. }
-            | Self::NotNegotiated { .. }
-            | Self::NotDepth { .. }
-            | Self::NoTrack { .. }
-            | Self::Playlist { .. }
-            | Self::EveryFrameLive => exit::CONFIG,
-            Self::Process(error) => error.exit_code(),
-            _ => exit::UNAVAILABLE,
-        }
-    }
 }
 
 fn remedy_of_coded(offered: &str) -> &'static str {
