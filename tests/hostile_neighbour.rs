@@ -22,7 +22,7 @@ use rustix::net::sockopt::set_socket_linger;
 use rustix::process::{Pid, Signal, kill_process};
 use testkit::connection::Connection;
 use testkit::control::RawClient;
-use testkit::daemon::{Belongings, Place};
+use testkit::daemon::{Place, ProcessResources};
 use testkit::is_long;
 use testkit::thief::Thief;
 use testkit::users::{are_there, as_user, open_to_all};
@@ -63,9 +63,9 @@ fn a_hostile_neighbour_harms_nobody() {
     let metrics = free_address();
     // Nobody reads what it logs.
     let (log, stderr) = pipe().unwrap();
-    let mut foveated = Killed(start(&place, metrics, stderr));
+    let mut foveated = KillOnDrop(start(&place, metrics, stderr));
     until("frames are published", || published(&place.socket()).is_some_and(|count| 10 < count));
-    let before = Belongings::of(foveated.0.id());
+    let before = ProcessResources::of(foveated.0.id());
     let web = Web::start(&place.socket(), &[]);
     let target = Target {
         socket: place.socket(),
@@ -101,7 +101,7 @@ fn a_hostile_neighbour_harms_nobody() {
 
     drop(web);
     until("all that the neighbour had is given back", || {
-        let now = Belongings::of(foveated.0.id());
+        let now = ProcessResources::of(foveated.0.id());
         // A connection that had just been closed may have counted before.
         let is_no_more = now.descriptors <= before.descriptors && now.threads <= before.threads;
         is_no_more && shared_kb(foveated.0.id()) < 1 << 14
@@ -384,9 +384,9 @@ fn shared_kb(process: u32) -> u64 {
 }
 
 /// A process that does not outlive the test.
-struct Killed(Child);
+struct KillOnDrop(Child);
 
-impl Drop for Killed {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         // It may have ended.
         let _ = self.0.kill();

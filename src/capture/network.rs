@@ -71,7 +71,7 @@ impl Network {
                 set(element, "tls-validation-flags", gio::TlsCertificateFlags::empty());
             }
             Tls::CaFile(path) => {
-                // One that has become unreadable leaves those of the system.
+                // If the file has become unreadable, the system's authorities apply.
                 if let Ok(authorities) = authorities(path) {
                     set(element, "tls-database", authorities.upcast::<gio::TlsDatabase>());
                 }

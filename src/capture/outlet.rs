@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::CapturedFrame;
 use super::mailbox::{MailboxProducer, PostResult};
-use foveate_source::handover::{Handover, Posted};
+use foveate_source::handover::{Handover, PostOutcome};
 use foveate_source::pool::Pool;
 
 /// Receiver of the frames of a pipeline.
@@ -37,9 +37,9 @@ impl Outlet {
             Self::Daemon(handover) => {
                 let ready = frame.ready(is_live, is_exact);
                 match handover.post(frame, ready) {
-                    Posted::Taken => PostResult::Delivered,
-                    Posted::Replaced => PostResult::Replaced,
-                    Posted::Closed => PostResult::Closed,
+                    PostOutcome::Taken => PostResult::Delivered,
+                    PostOutcome::Replaced => PostResult::Replaced,
+                    PostOutcome::Closed => PostResult::Closed,
                 }
             }
         }

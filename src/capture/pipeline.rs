@@ -26,7 +26,7 @@ use foveate_core::source::ShorthandKind;
 use foveate_log::redact::redacted;
 
 /// Capacity of the channel to the watching thread. Only floods exceed it, and their first messages suffice.
-const MAX_WAITING_EVENTS: usize = 64;
+const WAITING_EVENTS_MAX: usize = 64;
 
 /// An event for the watching thread.
 #[derive(Debug)]
@@ -138,7 +138,7 @@ impl Pipeline {
     ) -> Result<Self, CaptureError> {
         let Demands { content, pace, liveness, .. } = demands;
         let pipeline = parsed(expansion)?;
-        let (sender, events) = bounded(MAX_WAITING_EVENTS);
+        let (sender, events) = bounded(WAITING_EVENTS_MAX);
         let sender = Arc::new(sender);
         let reports = EventReporter(Arc::downgrade(&sender));
         prepare_elements(&pipeline, delivery, demands.max_pixels, network, &reports);
@@ -158,7 +158,7 @@ impl Pipeline {
         forward_messages(&pipeline, reports, &answer, network)?;
         pipeline.use_clock(Some(&monotonic_clock()));
 
-        // Before anything flows: the first frame may turn out to be live.
+        // Before the first buffer, which may show that the source is live.
         flow.is_live.store(liveness == Liveness::Given(true), Ordering::Relaxed);
         sink.set_sync(pace == Pace::Realtime && liveness != Liveness::Given(true));
         let playing = Self { pipeline, sink: pad, offered, events, sender, flow, answer, fifo };

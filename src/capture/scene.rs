@@ -186,7 +186,7 @@ fn draw_still(painter: &mut Painter<'_>) {
     }
     painter.fill((612, 244), (668, 290), Color(80, 186, 92));
     painter.text((633, 257), 3, PALE, "H");
-    // The traffic light, all of it dark.
+    // The traffic light with all lamps off.
     painter.fill((957, 250), (963, 524), DARK);
     painter.fill((941, 250), (979, 350), DARK);
 }

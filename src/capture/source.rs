@@ -232,7 +232,7 @@ impl Source {
         }
         let (masks, counters) = Default::default();
         let mut source = Self::start_into(Outlet::Mailbox, Task::Check, &masks, spec, &counters)?;
-        match source.take(limit) {
+        match source.next_frame(limit) {
             TakeResult::Ended(End::Failed(error)) if error.is_excused(spec) => Ok(()),
             TakeResult::Ended(End::Failed(error)) => Err(error),
             TakeResult::Ended(End::Eos) => Ok(()),
@@ -271,7 +271,7 @@ impl Source {
     }
 
     /// Takes the newest frame, waiting up to `timeout` for one.
-    pub fn take(&mut self, timeout: Duration) -> TakeResult {
+    pub fn next_frame(&mut self, timeout: Duration) -> TakeResult {
         let timeout = self.activity.opening.left().map_or(timeout, |left| timeout.min(left));
         match self.frames.take(timeout) {
             TakeResult::TimedOut if self.is_blocked() => {
@@ -405,7 +405,7 @@ impl SourceSession {
             }
         }
         loop {
-            let begun = Instant::now();
+            let started_at = Instant::now();
             let (content, pace) = (self.spec.content, self.spec.pace);
             let (liveness, track) = (liveness(&self.spec), self.spec.track);
             let (heeds_tags, max_pixels) = (false, self.spec.max_pixels);
@@ -449,7 +449,9 @@ impl SourceSession {
             round.played_ns = round.played_ns.saturating_add(lasts_ns);
             (index, round.pts_ns) =
                 if is_last { (0, 0) } else { (index + 1, round.pts_ns.saturating_add(lasts_ns)) };
-            if is_picture && self.spec.pace == Pace::Realtime && self.is_stopped_by(begun + PICTURE)
+            if is_picture
+                && self.spec.pace == Pace::Realtime
+                && self.is_stopped_by(started_at + PICTURE)
             {
                 return End::Failed(CaptureError::Closed);
             }

@@ -125,7 +125,7 @@ pub enum AddViewError {
 
 /// Result of a step with one frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stepped {
+pub enum StepOutcome {
     /// No view published the frame: none has readers, or each limits its rate. The engine still processes it if events are
     /// detected or the GPU is lost.
     Unpublished,
@@ -137,7 +137,7 @@ pub enum Stepped {
     PublishedInNewSegments,
 }
 
-impl Stepped {
+impl StepOutcome {
     fn of(is_wanted: bool, is_rebuilt: bool, has_new_views: bool) -> Self {
         match (is_wanted, is_rebuilt, has_new_views) {
             (false, ..) => Self::Unpublished,
@@ -242,7 +242,7 @@ impl Stream {
 
     /// Events of the newest frame that go to every view; per-view events are not included.
     pub fn events(&self) -> &[Event] {
-        self.watch.as_ref().map_or(&[], |watch| &watch.told)
+        self.watch.as_ref().map_or(&[], |watch| &watch.events)
     }
 
     /// Sets the camera whose calibration is published, and whether there is depth; to be called before the first frame.
@@ -277,7 +277,7 @@ impl Stream {
         &mut self,
         frame: &FrameView<'_>,
         stamp: &FrameStamp,
-    ) -> Result<Stepped, StreamError> {
+    ) -> Result<StepOutcome, StreamError> {
         self.step_with(frame, stamp, None, &|| false)
     }
 
@@ -293,7 +293,7 @@ impl Stream {
         stamp: &FrameStamp,
         depth: Option<&DepthPicture<'_>>,
         is_late: &dyn Fn() -> bool,
-    ) -> Result<Stepped, StreamError> {
+    ) -> Result<StepOutcome, StreamError> {
         let start_ns = monotonic_ns();
         let is_of_kind = self.engine.as_ref().is_some_and(|engine| engine.kind() == frame.kind());
         let has_other_picture = std::mem::take(&mut self.has_other_picture);
@@ -310,7 +310,7 @@ impl Stream {
         if !is_wanted && !self.chosen.is_lost() && self.watch.is_none() {
             self.counters.frames_rested.add(1);
             note_newest(&self.counters, stamp);
-            return Ok(Stepped::Unpublished);
+            return Ok(StepOutcome::Unpublished);
         }
         let Self {
             chosen,
@@ -341,8 +341,8 @@ impl Stream {
         if configured.iter().any(takes_depth) {
             engine.set_depth(depth);
         }
-        let begun = engine.begin_step(frame, stamp, configured, later);
-        let opened = if let Err(error) = begun {
+        let begin_result = engine.begin_step(frame, stamp, configured, later);
+        let opened = if let Err(error) = begin_result {
             chosen.fall_back(&error);
             let backend = chosen.build_on_cpu(frame.kind());
             let retired = engine.recover(backend, frame, stamp, views)?;
@@ -351,7 +351,7 @@ impl Stream {
             Span::NONE
         } else {
             let mut turns = Turns { engine, stamp, depth, extent, times, arrivals };
-            let opened = turns.take(later, first_turn, is_late);
+            let opened = turns.run(later, first_turn, is_late);
             engine.end_step(stamp, views);
             opened
         };
@@ -363,7 +363,7 @@ impl Stream {
         times.plan.start_ns = start_ns;
         count_frame(counters, engine, (&times, opened), stamp, is_wanted);
         let has_new_views = std::mem::take(&mut self.has_new_views);
-        Ok(Stepped::of(is_wanted, is_rebuilt, has_new_views))
+        Ok(StepOutcome::of(is_wanted, is_rebuilt, has_new_views))
     }
 
     /// Applies new masks from the next frame, `frame_seq`, on; `texels` of the coarse level are what they cover, `None` for no
@@ -371,10 +371,10 @@ impl Stream {
     pub fn masks_changed(&mut self, texels: Option<&TileSet>, frame_seq: u64) {
         if let Some(engine) = &mut self.engine {
             let nothing = TileSet::none_of(engine.coarse_extent());
-            engine.hide(texels.unwrap_or(&nothing), frame_seq, &mut self.views);
+            engine.apply_mask(texels.unwrap_or(&nothing), frame_seq, &mut self.views);
         }
         if let (Some(watch), Some(texels)) = (&mut self.watch, texels) {
-            watch.hide(texels);
+            watch.apply_mask(texels);
         }
         self.views.iter_mut().for_each(|view| view.sink.renew());
     }
@@ -597,7 +597,7 @@ impl Turns<'_> {
     /// Gives each of `views` a turn, beginning with number `first`, until `is_late`. The first one that had none is first at the next
     /// frame. However late, one has a turn that would otherwise leave out more than [`SHED_IN_ROW_MAX`] frames in a row, or that
     /// would have it at the same time as others. Returns how long it took.
-    fn take(
+    fn run(
         &mut self,
         views: &mut [View<Publisher>],
         first: &mut usize,

@@ -33,14 +33,14 @@ impl ChannelPlane {
     }
 
     /// Zeros until the next decision: those of the last one may tell what masks cover now.
-    pub(crate) fn hide(&mut self) {
+    pub(crate) fn apply_mask(&mut self) {
         self.bytes.fill(0);
         self.version += 1;
         self.frame_seq = 0;
     }
 
     /// Takes the channels of `scene`, if there was a decision since; 0 for an injected one that is not there.
-    pub(crate) fn take(&mut self, scene: &Scene) {
+    pub(crate) fn update(&mut self, scene: &Scene) {
         if self.names.is_empty() || self.decision == scene.decisions() {
             return;
         }

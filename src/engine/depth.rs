@@ -33,7 +33,7 @@ impl StreamDepth {
     }
 
     /// Takes the picture that the next frames were paired with; `None` if they have none. One that it has already costs nothing.
-    pub fn take(&mut self, picture: Option<&DepthPicture<'_>>) {
+    pub fn set_picture(&mut self, picture: Option<&DepthPicture<'_>>) {
         let stamp = picture.map(|picture| picture.stamp);
         if let Some(DepthPicture { view, scale, .. }) = picture
             && self.stamp != stamp

@@ -109,7 +109,7 @@ impl Engine {
 
     /// Sets the depth picture of the frames from the next one on; `None` for none. One that it has already costs nothing.
     pub fn set_depth(&mut self, picture: Option<&DepthPicture<'_>>) {
-        self.depth.take(picture);
+        self.depth.set_picture(picture);
     }
 
     /// Returns a builder for views of this engine, usable on any thread.
@@ -131,7 +131,7 @@ impl Engine {
     /// Masks cover `texels` of the coarse level from the next frame, number `frame_seq`, on. The resident copy, and so the pyramid and the
     /// tokens, match that frame sample for sample, whatever the threshold, and what is kept of earlier frames for the gaze of `views` is
     /// black there.
-    pub fn hide<S>(&mut self, texels: &TileSet, frame_seq: u64, views: &mut [View<S>]) {
+    pub fn apply_mask<S>(&mut self, texels: &TileSet, frame_seq: u64, views: &mut [View<S>]) {
         self.tracker.match_next();
         let mut everything = TileSet::none_of(self.coarse.extent());
         let texels = if texels.grid() == everything.grid() {
@@ -145,7 +145,7 @@ impl Engine {
         if let Some(motions) = &mut self.motions {
             motions.hide(texels);
         }
-        views.iter_mut().for_each(|view| view.hide(texels, frame_seq));
+        views.iter_mut().for_each(|view| view.apply_mask(texels, frame_seq));
     }
 
     /// Takes one frame through the stages and publishes the tokens of every view that is not resting.

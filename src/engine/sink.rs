@@ -4,7 +4,7 @@ use arrayvec::ArrayVec;
 use foveate_core::frame::{FrameStamp, PictureMotion};
 use foveate_core::geometry::fixation::Gaze;
 use foveate_core::geometry::pyramid::PyramidShape;
-use foveate_ring::abi::MAX_PLANE_COUNT;
+use foveate_ring::abi::PLANE_COUNT_MAX;
 use foveate_ring::{FrameHead, Items, TokenFrame, Writer};
 
 pub use self::memory::Memory;
@@ -60,7 +60,7 @@ pub struct FrameChanges<'a> {
 impl SampledFrame<'_> {
     /// The planes of [`ViewSpec::planes`](foveate_core::view::ViewSpec::planes), of which the first, the texels, is empty: they went
     /// where the sink said.
-    pub fn plane_bytes(&self) -> ArrayVec<&[u8], MAX_PLANE_COUNT> {
+    pub fn plane_bytes(&self) -> ArrayVec<&[u8], PLANE_COUNT_MAX> {
         let channels = Some(self.channels.bytes()).filter(|bytes| !bytes.is_empty());
         let relevance = bytemuck::cast_slice(self.planes.relevance());
         let tiles = Some(self.tiles).filter(|tiles| !tiles.is_empty()).map(bytemuck::cast_slice);
@@ -72,7 +72,7 @@ impl SampledFrame<'_> {
     #[expect(clippy::cast_possible_truncation, reason = "a source has at most 512 x 512 tiles")]
     pub fn token_frame(&self) -> TokenFrame<'_> {
         let FrameChanges { tracker, rgb_bound, motion, .. } = *self.changes;
-        let mut planes = [&[][..]; MAX_PLANE_COUNT];
+        let mut planes = [&[][..]; PLANE_COUNT_MAX];
         for (plane, bytes) in planes.iter_mut().zip(self.plane_bytes()) {
             *plane = bytes;
         }

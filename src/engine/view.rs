@@ -35,7 +35,7 @@ pub struct View<S> {
     /// The gaze of the newest frame, where the plan waits for the frame's detail.
     decided: Option<Gaze>,
     /// What the token plan was made for; `None` before the first plan.
-    planned: Option<Planned>,
+    planned: Option<PlanInput>,
     /// Of each tile the newest frame that changed it, where that is published.
     tiles: Vec<u64>,
     /// The newest frame from which masks cover something else than before.
@@ -50,7 +50,7 @@ pub struct View<S> {
 
 /// Input of a token plan.
 #[derive(Debug)]
-struct Planned {
+struct PlanInput {
     gaze: Gaze,
     /// The first frame sampled by this plan.
     since_frame: u64,
@@ -172,8 +172,8 @@ impl<S> View<S> {
     }
 
     /// Masks cover `texels` of the coarse level from the next frame, number `frame_seq`, on.
-    pub(crate) fn hide(&mut self, texels: &TileSet, frame_seq: u64) {
-        self.channels.hide();
+    pub(crate) fn apply_mask(&mut self, texels: &TileSet, frame_seq: u64) {
+        self.channels.apply_mask();
         // Tokens that stayed within the threshold may have shown what the masks cover now.
         self.hidden_since = frame_seq;
         // The texels that tokens were published with may be of pixels that are covered now.
@@ -268,7 +268,7 @@ impl<S> View<S> {
             let plan = self.plan(&gaze, shape);
             self.planes.set_plan(plan, shape.extent());
             let is_afresh = self.planned.is_none() && gaze.leading_reason().is_some();
-            self.planned = Some(Planned { gaze, since_frame: at.frame_seq, is_afresh });
+            self.planned = Some(PlanInput { gaze, since_frame: at.frame_seq, is_afresh });
         }
     }
 
@@ -341,14 +341,14 @@ impl<S> View<S> {
             planned => {
                 self.planes.set_plan(plan, shape.extent());
                 let (since_frame, is_afresh) = (at.frame_seq, planned.is_none());
-                *planned = Some(Planned { gaze, since_frame, is_afresh });
+                *planned = Some(PlanInput { gaze, since_frame, is_afresh });
             }
         }
     }
 
     fn plan(&self, gaze: &Gaze, shape: PyramidShape) -> TokenPlan {
         // The previous plan is kept against noise while the same map leads.
-        let is_led_alike = |planned: &&Planned| {
+        let is_led_alike = |planned: &&PlanInput| {
             let reason = |gaze: &Gaze| gaze.leading_reason();
             reason(gaze).is_some() && reason(&planned.gaze) == reason(gaze)
         };
@@ -367,10 +367,10 @@ impl<S: Sink> View<S> {
         let relevance = planned.gaze.relevance.as_ref().map(|relevance| &relevance.map);
         self.planes.record(changes.shape.extent(), changes.tracker, relevance);
         if let Some(scene) = gaze.scene() {
-            self.channels.take(scene);
+            self.channels.update(scene);
         }
         let extent = changes.shape.extent();
-        self.depth.take(changes.depth, self.planes.records(), extent, planned.since_frame);
+        self.depth.measure(changes.depth, self.planes.records(), extent, planned.since_frame);
         self.tiles.clear();
         if self.spec.publishes_tiles() {
             let changed = changes.tracker.changed_frames().iter();

@@ -56,7 +56,7 @@ impl Default for DecodeOptions {
 
 /// A decoded picture: R, G and B of 8 bits, row by row.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decoded {
+pub struct DecodedPicture {
     /// Width and height in pixels, upright.
     pub extent: Extent,
     /// Three bytes a pixel.
@@ -96,14 +96,14 @@ impl DecodeError {
     }
 }
 
-impl Decoded {
+impl DecodedPicture {
     /// Reads a file.
     ///
     /// # Errors
     ///
     /// If it cannot be read, or holds no whole picture.
     pub fn open(path: &Path, options: DecodeOptions) -> Result<Self, DecodeError> {
-        Encoded::open(path, options)?.decode()
+        EncodedPicture::open(path, options)?.decode()
     }
 
     /// Facts shared by pictures of its size and format.
@@ -125,12 +125,12 @@ impl Decoded {
 /// # Errors
 ///
 /// If their picture is damaged, cut off, too large, or of an unknown format.
-pub fn decode(bytes: &[u8], options: DecodeOptions) -> Result<Decoded, DecodeError> {
-    Encoded::read(Cursor::new(bytes), bytes.len() as u64, options)?.decode()
+pub fn decode(bytes: &[u8], options: DecodeOptions) -> Result<DecodedPicture, DecodeError> {
+    EncodedPicture::read(Cursor::new(bytes), bytes.len() as u64, options)?.decode()
 }
 
 /// A picture whose header was read.
-pub(crate) struct Encoded<'a> {
+pub(crate) struct EncodedPicture<'a> {
     pixels: Pixels<'a>,
     /// Size before the picture is turned upright.
     extent: Extent,
@@ -146,7 +146,7 @@ enum Pixels<'a> {
     Other(Box<dyn ImageDecoder + 'a>),
 }
 
-impl Encoded<'static> {
+impl EncodedPicture<'static> {
     /// Reads the header of a regular file.
     pub(crate) fn open(path: &Path, options: DecodeOptions) -> Result<Self, DecodeError> {
         let metadata = fs::metadata(path).map_err(DecodeError::File)?;
@@ -165,7 +165,7 @@ impl Encoded<'static> {
     }
 }
 
-impl<'a> Encoded<'a> {
+impl<'a> EncodedPicture<'a> {
     /// Reads the header of a file of `bytes` bytes.
     fn read(
         file: impl BufRead + Seek + 'a,
@@ -221,7 +221,7 @@ impl<'a> Encoded<'a> {
     }
 
     /// Decodes it.
-    pub(crate) fn decode(self) -> Result<Decoded, DecodeError> {
+    pub(crate) fn decode(self) -> Result<DecodedPicture, DecodeError> {
         let mut picture = match self.pixels {
             Pixels::Jpeg(bytes) => {
                 let rgb = jpeg_decoder(&bytes).decode().map_err(damaged)?;
@@ -244,7 +244,7 @@ impl<'a> Encoded<'a> {
         picture.apply_orientation(self.orientation);
         let pixels = picture.into_rgb8();
         let extent = Extent::new(pixels.width(), pixels.height());
-        Ok(Decoded { extent, rgb: pixels.into_raw(), gray })
+        Ok(DecodedPicture { extent, rgb: pixels.into_raw(), gray })
     }
 }
 
@@ -302,7 +302,7 @@ fn rgb_bytes(extent: Extent) -> u64 {
     3 * extent.area() as u64
 }
 
-/// Refuses damaged data, of which others show what they can.
+/// Refuses damaged data, which other decoders show in part.
 fn jpeg_decoder(bytes: &[u8]) -> JpegDecoder<ZCursor<&[u8]>> {
     let options = DecoderOptions::default()
         .set_strict_mode(true)

@@ -8,9 +8,9 @@ use foveate_core::geometry::fixation::{Fixation, FixationReason, Gaze, snapped};
 use foveate_core::view::ViewSpec;
 use foveate_engine::backend::BackendError;
 use foveate_engine::backend::choice::StreamBackend;
-use foveate_engine::batch::{Batch, Sampled};
+use foveate_engine::batch::{Batch, PictureTokens};
 
-use crate::decode::{DecodeError, DecodeOptions, Decoded, GrayFacts};
+use crate::decode::{DecodeError, DecodeOptions, DecodedPicture, GrayFacts};
 use crate::prefetch::Prefetcher;
 
 /// Most files that are sampled together.
@@ -42,7 +42,7 @@ pub struct SampledView {
     /// Fixations and relevance of the sample.
     pub gaze: Gaze,
     /// The tokens.
-    pub tokens: Sampled,
+    pub tokens: PictureTokens,
 }
 
 /// Looks at the place at these shares of width and height.
@@ -139,7 +139,7 @@ impl FolderReader {
             }
         }
         let item = |((path, opened), seen): (
-            (PathBuf, Result<Decoded, DecodeError>),
+            (PathBuf, Result<DecodedPicture, DecodeError>),
             Vec<SampledView>,
         )| {
             let gray = opened.as_ref().ok().and_then(|picture| picture.gray);
@@ -154,7 +154,7 @@ impl FolderReader {
         view: usize,
         kind: FrameKind,
         pictures: &[(FrameView<'_>, &Gaze)],
-    ) -> Result<Vec<Sampled>, BackendError> {
+    ) -> Result<Vec<PictureTokens>, BackendError> {
         let known = |(of, batch): &(usize, Batch)| *of == view && batch.kind() == kind;
         let mut batch = match self.batches.iter().position(known) {
             Some(index) => self.batches.remove(index).1,
@@ -190,12 +190,12 @@ fn batch_size(kind: FrameKind) -> usize {
     (WINDOW_BYTES / picture_bytes(kind)).clamp(1, WINDOW)
 }
 
-fn kind_of(opened: &Result<Decoded, DecodeError>) -> Option<FrameKind> {
+fn kind_of(opened: &Result<DecodedPicture, DecodeError>) -> Option<FrameKind> {
     opened.as_ref().ok().map(|picture| picture.kind())
 }
 
 /// The kinds of the pictures, each once.
-fn kinds_of(opened: &[(PathBuf, Result<Decoded, DecodeError>)]) -> Vec<FrameKind> {
+fn kinds_of(opened: &[(PathBuf, Result<DecodedPicture, DecodeError>)]) -> Vec<FrameKind> {
     let mut kinds = Vec::new();
     for kind in opened.iter().filter_map(|(_, opened)| kind_of(opened)) {
         if !kinds.contains(&kind) {

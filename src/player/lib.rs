@@ -142,14 +142,14 @@ impl Player {
         &mut self,
         wants: impl FnOnce(&FrameStamp) -> bool,
     ) -> Result<PlayerStep, PlayerError> {
-        match self.source.take(TURN) {
+        match self.source.next_frame(TURN) {
             TakeResult::Frame(frame) => {
                 self.silent_turns = 0;
                 let stamp = frame.stamp();
                 if !wants(&stamp) {
                     return Ok(PlayerStep::Skipped(stamp));
                 }
-                self.take(&frame)?;
+                self.process(&frame)?;
                 Ok(PlayerStep::Frame(stamp))
             }
             TakeResult::Ended(End::Eos) => Ok(PlayerStep::Ended),
@@ -165,7 +165,7 @@ impl Player {
     }
 
     /// Takes a frame through the stages.
-    fn take(&mut self, captured: &CapturedFrame) -> Result<(), PlayerError> {
+    fn process(&mut self, captured: &CapturedFrame) -> Result<(), PlayerError> {
         let frame = &captured.view().expect("a source checks its frames");
         let stamp = &captured.stamp();
         let facts = captured.facts();

@@ -52,19 +52,19 @@ pub const SLOT_ALIGNMENT: usize = 4096;
 pub const PLANE_ALIGNMENT: usize = 64;
 
 /// Entries of the table of planes.
-pub const MAX_PLANE_COUNT: usize = 8;
+pub const PLANE_COUNT_MAX: usize = 8;
 
 /// Fewest slots of a ring: one to read while the writer fills the next.
 pub const MIN_SLOT_COUNT: u32 = 2;
 
 /// Far above any use; limits what a reader must accept.
-pub const MAX_SLOT_COUNT: u32 = 1024;
+pub const SLOT_COUNT_MAX: u32 = 1024;
 
 /// Most tokens of a frame: far above any use, so that no size overflows.
-pub const MAX_CAPACITY: usize = 1 << 24;
+pub const CAPACITY_MAX: usize = 1 << 24;
 
 /// Longest side of a token, in texels.
-pub const MAX_PATCH_SIDE: u32 = *WINDOW_SIDES.end();
+pub const PATCH_SIDE_MAX: u32 = *WINDOW_SIDES.end();
 
 /// Bit of [`SlotHeader::flags`]: `pts_ns` is valid.
 pub const FLAG_PTS: u32 = 1;
@@ -166,7 +166,7 @@ structs! {
         /// Reserved: 0.
         [632] reserved: u64;
         /// The table of planes.
-        [640] planes: [PlaneEntry; MAX_PLANE_COUNT];
+        [640] planes: [PlaneEntry; PLANE_COUNT_MAX];
     }
 
     /// The projection of the camera, as in ROS's `camera_info`. All 0 without a calibration.

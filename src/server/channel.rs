@@ -156,10 +156,10 @@ pub fn view_channel(
     config: ViewConfig,
     opened: Option<Arc<MemoryWatch>>,
 ) -> (ViewChannel, ClientChannel) {
-    ends(Some(Arc::clone(wakeup)), stream, config, opened)
+    channel_pair(Some(Arc::clone(wakeup)), stream, config, opened)
 }
 
-fn ends(
+fn channel_pair(
     wakeup: Option<Arc<EventFd>>,
     stream: &str,
     config: ViewConfig,
@@ -328,7 +328,7 @@ pub struct ViewChannel {
 impl ViewChannel {
     /// The channel of a view without clients.
     pub fn unconnected() -> Self {
-        ends(None, "unconnected", ViewConfig::default(), None).0
+        channel_pair(None, "unconnected", ViewConfig::default(), None).0
     }
 
     /// Address of the view.
@@ -705,7 +705,7 @@ impl ClientChannel {
         for _ in 0..self.waiting.len() {
             let Ok(connection) = self.waiting.try_recv() else { break };
             if !is_shut_down(&connection) {
-                // There is room: it was just taken out.
+                // The queue has room: the item was just taken out of it.
                 let _ = self.subscribers.try_send(connection);
             }
         }

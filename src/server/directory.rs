@@ -329,7 +329,7 @@ impl StreamEntry {
         directory: &Directory,
     ) -> (Self, Vec<ViewChannel>) {
         let StreamSpec { name, source, views, is_recording, masks } = spec;
-        let ends = |config| view::ends(&name, config, None, &directory.wakeup);
+        let ends = |config| view::view_entry(&name, config, None, &directory.wakeup);
         let (views, channels) = views.into_iter().map(ends).collect::<(Vec<_>, Vec<_>)>();
         let status = StreamStatus {
             source,
@@ -395,7 +395,7 @@ impl StreamEntry {
     /// Adds a view of `owner`. Its name must be unique.
     pub(super) fn open_view(&self, config: ViewConfig, owner: ClientIdentity) {
         let opener = Some((owner, &self.closed_views.memory));
-        let (entry, channel) = view::ends(&self.name, config, opener, &self.wakeup);
+        let (entry, channel) = view::view_entry(&self.name, config, opener, &self.wakeup);
         let mut views = self.views.lock();
         let opened =
             views.partition_point(|view| view.owner().is_none() || view.name() < entry.name());
@@ -406,7 +406,7 @@ impl StreamEntry {
 
     /// Adds a view of the configuration.
     fn add_view(&self, config: ViewConfig, answer: Sender<Result<(), Refusal>>) {
-        let (entry, channel) = view::ends(&self.name, config, None, &self.wakeup);
+        let (entry, channel) = view::view_entry(&self.name, config, None, &self.wakeup);
         let mut views = self.views.lock();
         self.make_way(&mut views, entry.name());
         if VIEWS_MAX <= views.len() || views.iter().any(|view| view.name() == entry.name()) {

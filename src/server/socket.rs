@@ -129,7 +129,7 @@ pub(super) fn take_datagrams(socket: impl AsFd) -> bool {
         match holds_datagram(&socket) {
             Ok(false) => return false,
             Ok(true) => taken += take_datagram(&socket),
-            // As above.
+            // A hang-up is reported once, before the data, so the first failure is not the end.
             Err(_) => failures += 1,
         }
     }

@@ -162,12 +162,12 @@ fn kernel_error_ns() -> Option<u64> {
     // SAFETY: the pointer is valid for writes, and with `modes` 0 the kernel changes nothing but what it points to.
     let state = unsafe { libc::adjtimex(asked.as_mut_ptr()) };
     // SAFETY: all fields are integers, for which zeros are valid, and the kernel only writes integers.
-    let told = unsafe { asked.assume_init() };
-    if state < 0 || state == libc::TIME_ERROR || told.status & libc::STA_UNSYNC != 0 {
+    let timex = unsafe { asked.assume_init() };
+    if state < 0 || state == libc::TIME_ERROR || timex.status & libc::STA_UNSYNC != 0 {
         return None;
     }
     // 0 means unknown, so raise it: phc2sys reports 0 right after it has set the clock.
-    let microseconds = u64::try_from(told.maxerror).ok()?.max(1);
+    let microseconds = u64::try_from(timex.maxerror).ok()?.max(1);
     Some(microseconds * 1000)
 }
 

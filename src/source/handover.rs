@@ -29,7 +29,7 @@ pub trait SourceFrame {
 
 /// Result of posting a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Posted {
+pub enum PostOutcome {
     /// The frame was sent, or waits.
     Taken,
     /// The frame was sent or waits, and replaced one that waited.
@@ -107,22 +107,22 @@ impl<F: SourceFrame> Handover<F> {
 
     /// Hands `frame` over, which lies in its memory as `ready` says; buffer and counts of that are not read. With
     /// [`Pace::EveryFrame`] it first waits until the daemon may have another frame.
-    pub fn post(&self, frame: F, ready: FrameReady) -> Posted {
+    pub fn post(&self, frame: F, ready: FrameReady) -> PostOutcome {
         let mut state = self.state.lock();
         while self.pace == Pace::EveryFrame && self.is_full(&state) && !state.is_over() {
             self.changed.wait(&mut state);
         }
         if state.is_over() {
-            return Posted::Closed;
+            return PostOutcome::Closed;
         }
         if self.is_full(&state) {
             let replaced = state.waiting.replace((frame, ready));
-            // As in `free`: a frame is not dropped while it is locked.
+            // Drop the frame after unlocking, as in `free`.
             drop(state);
-            return if replaced.is_some() { Posted::Replaced } else { Posted::Taken };
+            return if replaced.is_some() { PostOutcome::Replaced } else { PostOutcome::Taken };
         }
         self.try_send(&mut state, frame, ready);
-        if state.is_over() { Posted::Closed } else { Posted::Taken }
+        if state.is_over() { PostOutcome::Closed } else { PostOutcome::Taken }
     }
 
     /// Takes buffer `number` back from the daemon.

@@ -15,14 +15,14 @@ use foveate_core::mask::{MASKS_MAX, Mask};
 pub struct Masks {
     /// Number of the newest change, from 1.
     revision: AtomicU64,
-    present: Mutex<Present>,
+    present: Mutex<CurrentMasks>,
     /// The newest revision that a frame was published with; 0 for none.
     published: Mutex<u64>,
     is_published: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Present {
+struct CurrentMasks {
     configured: Vec<Mask>,
     /// In the order in which they were first set.
     added: Vec<Mask>,
@@ -69,7 +69,7 @@ pub enum MaskRefusal {
 impl Masks {
     /// The masks of a configuration.
     pub fn new(configured: Vec<Mask>) -> Self {
-        let mut present = Present { configured, ..Present::default() };
+        let mut present = CurrentMasks { configured, ..CurrentMasks::default() };
         present.join();
         Self {
             revision: AtomicU64::new(1),
@@ -132,7 +132,7 @@ impl Masks {
         self.revision.store(revision, Ordering::Release);
     }
 
-    fn renew(&self, present: &mut Present) -> u64 {
+    fn renew(&self, present: &mut CurrentMasks) -> u64 {
         present.join();
         // SYNC(masked): pairs with `newer_than`; the masks are locked until the number says that they are others.
         self.revision.fetch_add(1, Ordering::Release) + 1
@@ -168,7 +168,7 @@ impl Masks {
     }
 }
 
-impl Present {
+impl CurrentMasks {
     fn join(&mut self) {
         self.all = self.configured.iter().chain(&self.added).cloned().collect();
     }

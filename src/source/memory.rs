@@ -209,7 +209,7 @@ mod tests {
         let file = memfd_create("test", flags).unwrap();
         ftruncate(&file, 4096).unwrap();
         assert_eq!(map(&file), Err(MapError::NotSealed));
-        // Its pages do not exist yet.
+        // The file's pages do not exist yet.
         fcntl_add_seals(&file, SEALS).unwrap();
         assert_eq!(map(&file), Err(MapError::Size { bytes: 4096, present: 0, max: MAX }));
         let (_memory, file) = WritableMemory::new(8192).unwrap();

@@ -380,7 +380,7 @@ fn decode_layout(fields: &mut Fields<'_>) -> Result<FrameLayout, WireError> {
         }
         1 => {
             let format = fields.one_of(&DepthFormat::ALL, "format")?;
-            fields.take::<5>()?;
+            fields.array::<5>()?;
             SampleFormat::Depth(format)
         }
         _ => return Err(WireError::Value("content")),
@@ -452,7 +452,7 @@ fn decode_frame(fields: &mut Fields<'_>) -> Result<FrameReady, WireError> {
 /// The place of `value` among `all`.
 fn place<T: PartialEq>(all: &[T], value: T) -> u8 {
     let place = all.iter().position(|known| *known == value);
-    // What has no name of its own is beyond the last.
+    // A value outside `all` gets the number after the last.
     u8::try_from(place.unwrap_or(all.len())).unwrap_or(u8::MAX)
 }
 
@@ -473,22 +473,22 @@ impl<'a> Fields<'a> {
         }
     }
 
-    fn take<const N: usize>(&mut self) -> Result<[u8; N], WireError> {
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], WireError> {
         let (taken, left) = self.left.split_first_chunk().ok_or(WireError::Length(self.len))?;
         self.left = left;
         Ok(*taken)
     }
 
     fn u8(&mut self) -> Result<u8, WireError> {
-        self.take().map(u8::from_ne_bytes)
+        self.array().map(u8::from_ne_bytes)
     }
 
     fn u32(&mut self) -> Result<u32, WireError> {
-        self.take().map(u32::from_ne_bytes)
+        self.array().map(u32::from_ne_bytes)
     }
 
     fn u64(&mut self) -> Result<u64, WireError> {
-        self.take().map(u64::from_ne_bytes)
+        self.array().map(u64::from_ne_bytes)
     }
 
     fn flag(&mut self, name: &'static str) -> Result<bool, WireError> {

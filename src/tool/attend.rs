@@ -43,7 +43,7 @@ pub(super) struct AttendArguments {
     frame: Option<u64>,
     #[command(flatten)]
     ego: EgoArguments,
-    /// Wait for the decision where to look, and print the fixation
+    /// Wait for the decision, and print the fixation
     #[arg(long)]
     wait: bool,
 }

@@ -62,12 +62,17 @@ use foveate_web as web;
                   Environment: RUST_LOG sets the log level, FOVEATE_SOCKET the socket."
 )]
 pub struct ToolArguments {
-    /// The daemon's socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY,
+    /// The daemon's socket [default: $FOVEATE_SOCKET, else the first foveate.sock that exists in $RUNTIME_DIRECTORY,
     /// $XDG_RUNTIME_DIR/foveate and /run/foveate]
     #[arg(long, global = true, value_name = "PATH")]
     socket: Option<PathBuf>,
     #[command(subcommand)]
     command: ToolCommand,
+}
+
+/// Hides `--socket`, a global option, from the help of a subcommand that does not use a daemon.
+fn hidden_socket() -> clap::Arg {
+    clap::Arg::new("socket").long("socket").value_parser(clap::value_parser!(PathBuf)).hide(true)
 }
 
 #[derive(Debug, clap::Subcommand)]

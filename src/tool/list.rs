@@ -26,10 +26,10 @@ const SOURCE_BYTES_MAX: usize = 60;
 /// Arguments of `foveate ls`.
 #[derive(Debug, clap::Args)]
 pub(super) struct ListArguments {
-    /// Only this stream, or only this view of it, with all details [default: a row for each stream]
+    /// Show this stream, or this view of it, with all details [default: a row for each stream]
     #[arg(value_name = "STREAM[/VIEW]", value_parser = place)]
     place: Option<EventSource>,
-    /// All details of each stream and view
+    /// Show all details of each stream and view
     #[arg(long, short, conflicts_with_all = ["json", "names"])]
     verbose: bool,
     /// Print one JSON object instead of a table

@@ -269,9 +269,9 @@ impl ViewRecorder {
     /// # Errors
     ///
     /// If the disk is full or fails.
-    pub(super) fn record_event(&mut self, told: &SceneEvent) -> Result<(), RecordingError> {
-        let times = Times { log: told.capture_unix_ns, publish: unix_ns() };
-        self.append(Topic::Events, times, &messages::SceneMessage::from(told).encode_to_vec())
+    pub(super) fn record_event(&mut self, event: &SceneEvent) -> Result<(), RecordingError> {
+        let times = Times { log: event.capture_unix_ns, publish: unix_ns() };
+        self.append(Topic::Events, times, &messages::SceneMessage::from(event).encode_to_vec())
     }
 
     /// Writes buffered messages that are old enough. Call it at least every second.
@@ -324,7 +324,7 @@ impl ViewRecorder {
             rotate_bytes.is_some_and(|most| most < part.bound(FRAME_MESSAGES_MAX, bytes))
         };
         if is_large(&self.part) {
-            // What has not been compressed yet counts as if it could not be.
+            // Uncompressed data counts in full, because it may not shrink.
             self.part.flush().map_err(|error| self.failed(error))?;
         }
         let is_old = rotate_after.is_some_and(|limit| limit <= self.part.age());

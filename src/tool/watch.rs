@@ -33,17 +33,17 @@ pub(super) struct WatchArguments {
     /// The view [default: a table of all streams and views, which waits if the daemon goes away]
     #[arg(value_name = "STREAM/VIEW")]
     view: Option<ViewName>,
-    /// Stop after that many token frames
+    /// Stop after this many token frames
     #[arg(long, value_name = "N", requires = "view")]
     frames: Option<NonZeroU64>,
-    /// Stop after that many seconds
+    /// Stop after this many seconds
     #[arg(long, value_name = "S", value_parser = seconds)]
     seconds: Option<Duration>,
     /// Print one JSON object on a line for each token frame, or without a view every second; a summary goes to standard
     /// error
     #[arg(long)]
     json: bool,
-    /// If the daemon is not there or goes away, wait until it is, and go on
+    /// Wait for the daemon if it is not running or stops, then continue
     #[arg(long, requires = "view")]
     reconnect: bool,
 }

@@ -81,9 +81,9 @@ impl AccessToken {
     /// Whether `uri` has it. The time that this takes tells nothing of it.
     pub(super) fn is_in(&self, uri: &Uri) -> bool {
         let mut parts = uri.query().unwrap_or_default().split('&');
-        let told = parts.find_map(|part| part.strip_prefix("token=")).unwrap_or_default();
-        let differences = told.bytes().zip(self.0.bytes()).map(|(told, own)| told ^ own);
-        told.len() == self.0.len() && differences.fold(0, |all, one| all | one) == 0
+        let token = parts.find_map(|part| part.strip_prefix("token=")).unwrap_or_default();
+        let differences = token.bytes().zip(self.0.bytes()).map(|(token, own)| token ^ own);
+        token.len() == self.0.len() && differences.fold(0, |all, one| all | one) == 0
     }
 }
 

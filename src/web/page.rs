@@ -216,7 +216,7 @@ impl Page {
                     let text = report.borrow_and_update().to_string();
                     send(socket, Message::text(text)).await?;
                     self.is_reported = true;
-                    self.tell_history(socket).await?;
+                    self.send_history(socket).await?;
                 }
                 () = self.saving.made() => self.send_saved(socket).await?,
                 () = changed(main) => self.show(0, socket).await?,
@@ -276,7 +276,7 @@ impl Page {
                 }
                 self.watch(view, compare && self.site.settings.recording.is_none());
                 self.draw_channel(channel, socket).await?;
-                self.tell_history(socket).await?;
+                self.send_history(socket).await?;
                 self.show(0, socket).await?;
                 self.show(1, socket).await?;
             }
@@ -291,7 +291,7 @@ impl Page {
                     self.show(index, socket).await?;
                 }
             }
-            // A page of a recording shows nothing of a daemon.
+            // A page of a recording has no small pictures, which come from a daemon.
             FromPage::Thumbnails { .. } if self.site.settings.recording.is_some() => {}
             FromPage::Thumbnails { views } => self.want_thumbnails(views),
             FromPage::AckThumbnails => {

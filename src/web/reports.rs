@@ -149,7 +149,7 @@ impl Poller {
                 (*known, *changed_at) = (masks.clone(), Some(now));
             }
             if changed_at.is_some_and(|changed_at| now < changed_at + MASKS_SETTLE) {
-                // What a new mask hides must not be seen in the past, either.
+                // A new mask also covers the kept frames.
                 self.followers.histories.revoke(&stream.name);
             }
             stream.views.retain(|view| !self.followers.was_opened_for_pages(&view.name));

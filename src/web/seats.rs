@@ -47,7 +47,7 @@ impl Seats {
 
     /// A seat for a page of `owner`. When all are taken, the owner with the most pages loses its oldest page, or `owner` does if no
     /// other has more. `None` if each page has another owner.
-    pub(super) fn take(self: &Arc<Self>, owner: Owner) -> Option<Seat> {
+    pub(super) fn claim(self: &Arc<Self>, owner: Owner) -> Option<Seat> {
         let mut taken = self.taken.lock();
         taken.retain(|(_, stay)| !stay.is_closed());
         if self.most <= taken.len() {

@@ -119,7 +119,7 @@ fn shorthand(path: &Path) -> SourceSpec {
 /// The width of the first frame.
 fn first_width(spec: &SourceSpec) -> Result<u32, CaptureError> {
     let mut source = Source::open(spec, &Arc::default())?;
-    match source.take(HANG) {
+    match source.next_frame(HANG) {
         TakeResult::Frame(frame) => Ok(frame.view().unwrap().extent().width),
         other => panic!("{other:?}"),
     }

@@ -41,7 +41,7 @@ const LATE: u64 = 93;
 
 /// The frame that a view published.
 #[derive(Clone, Debug, PartialEq)]
-struct Shown {
+struct ViewFrame {
     fixations: Vec<Fixation>,
     records: Vec<TokenRecord>,
     /// Digest of the bytes of all planes.
@@ -89,7 +89,7 @@ fn a_recorded_gaze_replays_to_the_same_tokens() {
                     let place = format!("frame {frame} of {name}, log {log}");
                     assert_eq!(live.fixations, replayed.fixations, "{place}");
                     // Before its log, the replay looked elsewhere, so that it knows other tokens.
-                    let records = |shown: &Shown| -> Vec<TokenRecord> {
+                    let records = |shown: &ViewFrame| -> Vec<TokenRecord> {
                         let changed_frame = |record: &TokenRecord| {
                             if from == 1 { record.changed_frame } else { 0 }
                         };
@@ -179,7 +179,7 @@ fn play(
     views: &[ServedView],
     frames: &[OwnedFrame],
     is_live: bool,
-) -> (Vec<Vec<Shown>>, Vec<Logs>) {
+) -> (Vec<Vec<ViewFrame>>, Vec<Logs>) {
     let (channels, clients): (Vec<_>, Vec<_>) = views.iter().map(|_| channel()).unzip();
     let change = ChangeConfig { threshold: Threshold::Fixed(0), ..ChangeConfig::default() };
     let with_channels = views.iter().cloned().zip(channels);
@@ -219,12 +219,12 @@ fn play(
             let mut digest = DefaultHasher::new();
             (&frame.pixels, &frame.planes).hash(&mut digest);
             let (fixations, records) = (frame.head.fixations.to_vec(), frame.records.clone());
-            shown.push(Shown { fixations, records, digest: digest.finish() });
+            shown.push(ViewFrame { fixations, records, digest: digest.finish() });
         }
         for (index, (client, logs)) in clients.iter().zip(&mut logs).enumerate() {
             let [first, late, each] = logs;
             let mut is_planned_afresh = false;
-            for change in client.gazes.take() {
+            for change in client.gazes.drain() {
                 is_planned_afresh |= change.is_planned_afresh;
                 let line = line_of(&change.gaze, frame_seq, change.is_planned_afresh);
                 if LATE <= frame_seq {

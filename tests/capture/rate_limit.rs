@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use foveate_capture::{End, Pace, Source, SourceChoice, SourceSpec};
+use foveate_capture::{End, Pace, Source, SourceSpec};
 use foveate_core::rate::RateLimit;
 use foveate_stats::StreamCounters;
 use proptest::prelude::*;
 use testkit::film::rest_of;
+
+use crate::specs::pipeline;
 
 const MS: u64 = 1_000_000;
 
@@ -55,7 +57,7 @@ fn frames_that_are_skipped_get_no_number_and_are_counted_apart() {
     let spec = SourceSpec {
         pace: Pace::EveryFrame,
         frame_interval: Some(Duration::from_millis(50)),
-        ..SourceSpec::new("test", SourceChoice::Pipeline(text.to_owned()))
+        ..pipeline(text)
     };
     let counters = Arc::<StreamCounters>::default();
     let mut source = Source::open(&spec, &counters).unwrap();

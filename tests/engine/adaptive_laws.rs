@@ -74,7 +74,7 @@ fn tokens_are_those_of_the_definition(make: Make<'_>) {
                 adaptive::View::new(extent, side, budget, memory, stamp(first).capture_ns);
             for frame_seq in first..first + FRAMES {
                 if frame_seq == first + 6 {
-                    engine.hide(&TileSet::none(extent), frame_seq, &mut views);
+                    engine.apply_mask(&TileSet::none(extent), frame_seq, &mut views);
                     expected.reset(stamp(frame_seq).capture_ns);
                 }
                 let before: Vec<u64> = engine.tracker().changed_frames().to_vec();

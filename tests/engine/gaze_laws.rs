@@ -115,7 +115,7 @@ fn a_mask_takes_the_gaze_away_at_once(make: Make<'_>) {
             texels.insert(column, row);
         });
     }
-    course.engine.hide(&texels, course.frames + 1, &mut course.views);
+    course.engine.apply_mask(&texels, course.frames + 1, &mut course.views);
     let black = picture_of(&[]);
     for _ in 0..FRAMES_PER_S {
         course.step(&black);

@@ -568,16 +568,17 @@ fn all_mistakes_of_a_file_are_reported_in_order() {
     let mut complete: Vec<_> = expected.into_iter().filter(|(line, ..)| *line != 7).collect();
     complete.extend(missing);
     complete.sort_unstable();
-    told(text, &expected);
-    told(&text.replace("pace = tru", ""), &complete);
+    assert_mistakes(text, &expected);
+    assert_mistakes(&text.replace("pace = tru", ""), &complete);
 }
 
 /// Asserts that these are the mistakes of `text`: their lines, keys, and a part of their messages.
 #[track_caller]
-fn told(text: &str, expected: &[(usize, &str, &str)]) {
+fn assert_mistakes(text: &str, expected: &[(usize, &str, &str)]) {
     let error = parse(text).expect_err(text);
     let ConfigError::Refused(mistakes) = &error else { panic!("{error}") };
-    let places: Vec<_> = mistakes.iter().map(|told| (told.line, told.key.as_str())).collect();
+    let places: Vec<_> =
+        mistakes.iter().map(|mistake| (mistake.line, mistake.key.as_str())).collect();
     let wanted: Vec<_> = expected.iter().map(|(line, key, _)| (*line, *key)).collect();
     assert_eq!(places, wanted, "{error}");
     for (mistake, (_, _, words)) in mistakes.iter().zip(expected) {

@@ -60,50 +60,18 @@ struct Frame {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(384))]
 
     #[test]
-    fn fixed_keeps_the_laws(
-        frames in frames(), x in 0.0..=1.0f64, y in 0.0..=1.0f64, foveae in foveae(),
+    fn every_policy_keeps_the_laws(
+        frames in frames(), parameters in any_parameters(), (policy, foveae) in any_policy(),
     ) {
-        Course::with(Policy::Fixed { x, y }, parameters(), foveae).play(&frames)?;
-    }
-
-    #[test]
-    fn feedback_keeps_the_laws(
-        frames in frames(), parameters in any_parameters(), foveae in foveae(),
-    ) {
-        Course::with(Policy::Feedback, parameters, foveae).play(&frames)?;
-    }
-
-    #[test]
-    fn saliency_keeps_the_laws(
-        frames in frames(), parameters in any_parameters(), foveae in foveae(),
-    ) {
-        Course::with(Policy::Saliency, parameters, foveae).play(&frames)?;
-    }
-
-    #[test]
-    fn relevance_keeps_the_laws(
-        frames in frames(), parameters in any_parameters(), foveae in foveae(), passes in 1..=2u32,
-    ) {
-        let policy = Policy::Relevance { scorer: None, weights: BTreeMap::new(), passes };
         Course::with(policy, parameters, foveae).play(&frames)?;
     }
+}
 
-    #[test]
-    fn auto_keeps_the_laws(
-        frames in frames(), parameters in any_parameters(), foveae in foveae(),
-    ) {
-        Course::with(Policy::Auto, parameters, foveae).play(&frames)?;
-    }
-
-    #[test]
-    fn several_policies_keep_the_laws(
-        frames in frames(), parameters in any_parameters(), policy in several_policies(),
-    ) {
-        Course::of_several(&policy, parameters).play(&frames)?;
-    }
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
 
     /// A log of any policy, written and read again: the replay is what was recorded, and keeps what it kept.
     #[test]
@@ -1463,6 +1431,19 @@ fn fixed() -> Policy {
 
 fn each(policies: &[FoveaPolicy]) -> Policy {
     Policy::Several { policy: policies.to_vec(), x: 0.5, y: 0.25 }
+}
+
+/// Every policy but a replay, each as often as the others, with a number of foveae.
+fn any_policy() -> impl Strategy<Value = (Policy, usize)> {
+    let relevance = |passes| Policy::Relevance { scorer: None, weights: BTreeMap::new(), passes };
+    prop_oneof![
+        ((0.0..=1.0f64, 0.0..=1.0f64).prop_map(|(x, y)| Policy::Fixed { x, y }), foveae()),
+        (Just(Policy::Feedback), foveae()),
+        (Just(Policy::Saliency), foveae()),
+        ((1..=2u32).prop_map(relevance), foveae()),
+        (Just(Policy::Auto), foveae()),
+        several_policies().prop_map(|policies| (each(&policies), policies.len())),
+    ]
 }
 
 /// One to eight foveae of up to four policies, equal ones side by side.

@@ -10,7 +10,7 @@ use std::process::Command;
 use std::thread;
 
 use foveate_control::StreamState;
-use testkit::daemon::{Belongings, Place};
+use testkit::daemon::{Place, ProcessResources};
 use testkit::film::encode;
 use testkit::wait::until;
 
@@ -88,7 +88,7 @@ fn processes_that_block_in_opening_are_killed() {
     };
     let daemon = place.daemon(CAMERA);
     daemon.subscribe("camera/main").next_frame();
-    let before = Belongings::of(daemon.process.id()).threads;
+    let before = ProcessResources::of(daemon.process.id()).threads;
     let processes_before = processes(daemon.process.id()).len();
     for number in 0..MOST {
         let file = place.write("blocked.toml", blocked(number));
@@ -100,7 +100,7 @@ fn processes_that_block_in_opening_are_killed() {
         assert!(daemon.listing(&name).reason.contains("FIFO"), "{:?}", daemon.listing(&name));
     }
     until("no process is left", || processes(daemon.process.id()).len() == processes_before);
-    until("no thread is left", || Belongings::of(daemon.process.id()).threads <= before);
+    until("no thread is left", || ProcessResources::of(daemon.process.id()).threads <= before);
     daemon.stop();
 }
 

@@ -265,14 +265,14 @@ impl Follower {
 
 /// Resources of a process.
 #[derive(Debug)]
-pub struct Belongings {
+pub struct ProcessResources {
     pub descriptors: usize,
     pub threads: usize,
     /// Resident.
     pub memory_kb: u64,
 }
 
-impl Belongings {
+impl ProcessResources {
     pub fn of(process: u32) -> Self {
         let count = |of: &str| fs::read_dir(format!("/proc/{process}/{of}")).unwrap().count();
         let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();

@@ -214,7 +214,7 @@ impl Film {
 /// Takes the frames of `source` up to its end.
 pub fn take_all(source: &mut Source, mut take: impl FnMut(CapturedFrame)) -> End {
     loop {
-        match source.take(HANG) {
+        match source.next_frame(HANG) {
             TakeResult::Frame(frame) => take(frame),
             TakeResult::Ended(end) => return end,
             TakeResult::TimedOut => panic!("neither a frame nor the end came"),

@@ -35,7 +35,7 @@ const LAYOUTS: [(&str, &[(f64, f64)]); 10] = [
 ];
 
 /// A frame of a view.
-pub struct Shown {
+pub struct LayoutFrame {
     pub view: ViewConfig,
     pub fixations: Vec<Fixation>,
     pub records: Vec<TokenRecord>,
@@ -44,9 +44,9 @@ pub struct Shown {
 }
 
 /// One frame of each layout.
-pub fn each() -> Vec<Shown> {
+pub fn each() -> Vec<LayoutFrame> {
     let view = |keys| ViewConfig::parse(&format!("name = 'main'\ndtype = 'u8'\n{keys}")).unwrap();
-    LAYOUTS.iter().map(|(keys, points)| Shown::new(view(keys), points)).collect()
+    LAYOUTS.iter().map(|(keys, points)| LayoutFrame::new(view(keys), points)).collect()
 }
 
 /// The pixels of the picture, row by row.
@@ -54,7 +54,7 @@ pub fn pixels() -> impl Iterator<Item = (u32, u32)> {
     (0..PICTURE.height).flat_map(|y| (0..PICTURE.width).map(move |x| (x, y)))
 }
 
-impl Shown {
+impl LayoutFrame {
     fn new(view: ViewConfig, points: &[(f64, f64)]) -> Self {
         let patch_side = view.format.patch_side;
         let foci: Vec<_> = points.iter().map(|&(x, y)| Focus::at(x, y)).collect();

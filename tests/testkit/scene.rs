@@ -7,7 +7,7 @@ use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
 use foveate_ring::TokenFrameBuf;
 
-use crate::daemon::{Belongings, Daemon, Feed, Follower, Place};
+use crate::daemon::{Daemon, Feed, Follower, Place, ProcessResources};
 use crate::device;
 use crate::film::{Film, raw_bytes, raw_pipeline};
 use crate::naive::{OwnedFrame, Random};
@@ -102,15 +102,15 @@ impl<'a> FedStream<'a> {
     }
 
     /// What the daemon has once all others have left: no more descriptors and threads than `before`.
-    pub fn belongings_at_rest(&mut self, before: &Belongings) -> Belongings {
+    pub fn belongings_at_rest(&mut self, before: &ProcessResources) -> ProcessResources {
         until("only the reader and the client are there", || {
             self.client.listing().unwrap().server.unwrap().counts.clients == 2
         });
-        let mut belongings = Belongings::of(self.daemon.process.id());
+        let mut belongings = ProcessResources::of(self.daemon.process.id());
         until("all threads and descriptors are given back", || {
             // The frame loop lets go of views and of those that it notified with the next frames.
             self.show(1);
-            belongings = Belongings::of(self.daemon.process.id());
+            belongings = ProcessResources::of(self.daemon.process.id());
             belongings.is_no_more_than(before)
         });
         belongings

@@ -108,7 +108,7 @@ impl Web {
 pub struct Page {
     socket: WebSocket<Connection>,
     /// State of each pane.
-    panes: BTreeMap<u8, Held>,
+    panes: BTreeMap<u8, PaneContent>,
 }
 
 /// Where a token lies: origin, whole steps, and extra pixels.
@@ -116,13 +116,13 @@ pub type Place = (i32, i32, [u16; 2], [u8; 2]);
 
 /// What a page holds of one picture: the texels of each token of its newest frame, by its place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Held {
+pub struct PaneContent {
     tokens: BTreeMap<Place, Vec<u8>>,
 }
 
 /// Message of the server.
 #[derive(Debug)]
-pub enum News {
+pub enum ServerMessage {
     Message(Value),
     Frame(Packet),
     Thumbnails(Vec<SmallPicture>),
@@ -148,22 +148,22 @@ impl Page {
         self.say(&json!({ "op": "ack", "pane": packet.pane, "serial": packet.serial }));
     }
 
-    pub fn next(&mut self) -> News {
+    pub fn next(&mut self) -> ServerMessage {
         loop {
             match self.socket.read() {
                 Ok(Message::Text(text)) => {
-                    return News::Message(serde_json::from_str(&text).unwrap());
+                    return ServerMessage::Message(serde_json::from_str(&text).unwrap());
                 }
                 Ok(Message::Binary(bytes)) if bytes.starts_with(b"FVT1") => {
-                    return News::Thumbnails(SmallPicture::read(&bytes));
+                    return ServerMessage::Thumbnails(SmallPicture::read(&bytes));
                 }
                 Ok(Message::Binary(bytes)) => {
                     return match bytes.strip_prefix(b"FVD1") {
-                        Some(mut piece) => News::Piece(word(&mut piece), piece.to_vec()),
-                        None => News::Frame(Packet::read(&bytes)),
+                        Some(mut piece) => ServerMessage::Piece(word(&mut piece), piece.to_vec()),
+                        None => ServerMessage::Frame(Packet::read(&bytes)),
                     };
                 }
-                Ok(Message::Close(frame)) => return News::Closed(frame),
+                Ok(Message::Close(frame)) => return ServerMessage::Closed(frame),
                 Ok(_) => {}
                 Err(error) => panic!("nothing comes: {error}"),
             }
@@ -176,10 +176,10 @@ impl Page {
         loop {
             assert!(started.elapsed() < HANG, "timed out waiting for a {kind}");
             match self.next() {
-                News::Message(message) if message["type"] == kind && is_it(&message) => {
+                ServerMessage::Message(message) if message["type"] == kind && is_it(&message) => {
                     return message;
                 }
-                News::Closed(frame) => panic!("closed: {frame:?}"),
+                ServerMessage::Closed(frame) => panic!("closed: {frame:?}"),
                 _ => {}
             }
         }
@@ -191,12 +191,14 @@ impl Page {
         loop {
             assert!(started.elapsed() < HANG, "timed out waiting for a frame");
             match self.next() {
-                News::Frame(packet) => {
-                    self.panes.entry(packet.pane).or_default().take(&packet);
+                ServerMessage::Frame(packet) => {
+                    self.panes.entry(packet.pane).or_default().apply(&packet);
                     return packet;
                 }
-                News::Closed(frame) => panic!("closed: {frame:?}"),
-                News::Message(_) | News::Thumbnails(_) | News::Piece(..) => {}
+                ServerMessage::Closed(frame) => panic!("closed: {frame:?}"),
+                ServerMessage::Message(_)
+                | ServerMessage::Thumbnails(_)
+                | ServerMessage::Piece(..) => {}
             }
         }
     }
@@ -207,9 +209,9 @@ impl Page {
         loop {
             assert!(started.elapsed() < HANG, "timed out waiting for small pictures");
             match self.next() {
-                News::Thumbnails(pictures) => return pictures,
-                News::Closed(frame) => panic!("closed: {frame:?}"),
-                News::Message(_) | News::Frame(_) | News::Piece(..) => {}
+                ServerMessage::Thumbnails(pictures) => return pictures,
+                ServerMessage::Closed(frame) => panic!("closed: {frame:?}"),
+                ServerMessage::Message(_) | ServerMessage::Frame(_) | ServerMessage::Piece(..) => {}
             }
         }
     }
@@ -226,21 +228,21 @@ impl Page {
                 return (moment.clone(), self.texels(packet));
             }
             match self.next() {
-                News::Frame(packet) => {
-                    self.panes.entry(packet.pane).or_default().take(&packet);
+                ServerMessage::Frame(packet) => {
+                    self.panes.entry(packet.pane).or_default().apply(&packet);
                     self.acknowledge(&packet);
                     if packet.pane == 0 {
                         *shown = Some(packet);
                     }
                 }
-                News::Message(message) => {
+                ServerMessage::Message(message) => {
                     assert_ne!(message["type"], "history_error", "{message}");
                     if message["type"] == "moment" {
                         moment = Some(message);
                     }
                 }
-                News::Piece(..) | News::Thumbnails(_) => {}
-                News::Closed(frame) => panic!("closed: {frame:?}"),
+                ServerMessage::Piece(..) | ServerMessage::Thumbnails(_) => {}
+                ServerMessage::Closed(frame) => panic!("closed: {frame:?}"),
             }
         }
     }
@@ -251,20 +253,22 @@ impl Page {
         let mut recording = Vec::new();
         loop {
             match self.next() {
-                News::Piece(serial, piece) => {
+                ServerMessage::Piece(serial, piece) => {
                     self.say(&json!({ "op": "ack", "pane": 3, "serial": serial }));
                     if piece.is_empty() {
                         return recording;
                     }
                     recording.extend(piece);
                 }
-                News::Message(message) => assert_ne!(message["type"], "history_error", "{message}"),
-                News::Frame(packet) => {
-                    self.panes.entry(packet.pane).or_default().take(&packet);
+                ServerMessage::Message(message) => {
+                    assert_ne!(message["type"], "history_error", "{message}")
+                }
+                ServerMessage::Frame(packet) => {
+                    self.panes.entry(packet.pane).or_default().apply(&packet);
                     self.acknowledge(&packet);
                 }
-                News::Thumbnails(_) => {}
-                News::Closed(frame) => panic!("closed: {frame:?}"),
+                ServerMessage::Thumbnails(_) => {}
+                ServerMessage::Closed(frame) => panic!("closed: {frame:?}"),
             }
         }
     }
@@ -289,9 +293,9 @@ impl Page {
     }
 }
 
-impl Held {
+impl PaneContent {
     /// Tokens that the newest frame lacks are dropped, as pixels that were drawn over.
-    fn take(&mut self, packet: &Packet) {
+    fn apply(&mut self, packet: &Packet) {
         let token_bytes = 3 * usize::from(packet.patch_side).pow(2);
         let token = |record: &Record| match record.texels {
             u32::MAX => {

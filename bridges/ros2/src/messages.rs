@@ -108,7 +108,7 @@ pub fn camera_info(
         writer.write_string(&camera.calibration.distortion);
         sequence(writer, &camera.calibration.coefficients, Writer::write_f64);
         k.into_iter().chain(r).chain(p).for_each(|number| writer.write_f64(number));
-        // Neither binned nor cut.
+        // Binning and region of interest: none.
         (0..6).for_each(|_| writer.write_u32(0));
         writer.write_bool(false);
     }))

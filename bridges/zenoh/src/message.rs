@@ -110,7 +110,7 @@ impl Encoder {
     /// Takes `frame`, in exchange for one that is no longer needed, as the next in order, and makes its message if `is_wanted`.
     ///
     /// The message is whole if `is_whole`, if it is the first of its segment, or if no token has stayed as it was.
-    pub fn take(
+    pub fn encode(
         &mut self,
         frame: &mut TokenFrameBuf,
         is_wanted: bool,

@@ -265,10 +265,10 @@ impl View {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let every = self.settings.whole_every;
         let is_due = every != 0 && of(&counts.messages).is_multiple_of(every);
-        // Whoever has just come has nothing yet.
+        // A new subscriber has no frame yet.
         let is_whole = is_due || !std::mem::replace(was_wanted, is_wanted);
         // Queries are answered meanwhile: only the encoding is under the lock.
-        let message = self.shared.encoder.lock().take(frame, is_wanted, is_whole);
+        let message = self.shared.encoder.lock().encode(frame, is_wanted, is_whole);
         if self.alive.is_none() {
             self.alive = self.session.liveliness().declare_token(self.key.clone()).wait().ok();
         }

@@ -70,7 +70,7 @@ fn give_memory_back() {
 #[expect(unsafe_code, reason = "nothing else closes descriptors that nobody owns")]
 fn taken_socket() -> io::Result<OwnedFd> {
     const FIRST: libc::c_uint = 3;
-    // SAFETY: nothing of this process has opened any yet. Before Linux 5.9 the call fails, and they stay.
+    // SAFETY: this process has not opened a descriptor yet. Before Linux 5.9 the call fails, and inherited descriptors stay.
     unsafe { libc::syscall(libc::SYS_close_range, FIRST, libc::c_uint::MAX, 0) };
     let socket = io::stdin().as_fd().try_clone_to_owned()?;
     let nothing = File::open("/dev/null")?;

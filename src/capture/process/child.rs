@@ -126,7 +126,7 @@ impl SourceProcess {
         let _running = self.running.take()?;
         let deadline = Instant::now() + grace;
         loop {
-            // So that it can write its last words.
+            // Give the process time to write its last lines.
             self.log.relay();
             match self.child.try_wait() {
                 Ok(Some(status)) => {

@@ -313,7 +313,7 @@ fn drop_capabilities() -> io::Result<()> {
 fn restrict_files(reach: &Reach) -> Result<Option<i32>, RulesetError> {
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
     let open = read | AccessFs::WriteFile | AccessFs::IoctlDev;
-    // Of a newer kernel what is not named here stays allowed.
+    // Rights that only newer kernels know stay allowed.
     let mut rules = Ruleset::default().handle_access(AccessFs::from_all(ABI::V5))?;
     rules = rules.scope(Scope::Signal)?;
     if reach.sockets != Sockets::All {
@@ -325,7 +325,7 @@ fn restrict_files(reach: &Reach) -> Result<Option<i32>, RulesetError> {
     let mut rules = rules.create()?;
     let readable = path_beneath_rules(&reach.readable, read);
     for rule in readable.chain(path_beneath_rules(&reach.devices, open)) {
-        // What does not exist, or is not of a file system, stays closed.
+        // Paths that do not exist, or are not in a file system, stay closed.
         let _ = (&mut rules).add_rule(rule?);
     }
     let RestrictionStatus { ruleset, landlock, .. } = rules.restrict_self()?;

@@ -241,7 +241,7 @@ fn await_end(
     evidence: &mut Evidence,
 ) -> Option<End> {
     loop {
-        let taken = source.take(HEARTBEAT);
+        let taken = source.next_frame(HEARTBEAT);
         evidence.is_live |= source.is_live();
         evidence.has_delivered |= handover.has_sent();
         if handover.has_hung_up() {

@@ -211,7 +211,7 @@ impl Publisher {
     }
 
     /// Tells that the view looks where clients asked it to look, from the frame of `stamp` on.
-    fn tell_reached(&mut self, gaze: &Gaze, stamp: &FrameStamp) {
+    fn emit_reached(&mut self, gaze: &Gaze, stamp: &FrameStamp) {
         let Self { channel, counters, .. } = self;
         if !counters.events.is_watched() {
             return;
@@ -340,7 +340,7 @@ impl Sink for Publisher {
     }
 
     fn publish(&mut self, frame: &SampledFrame<'_>) {
-        self.tell_reached(frame.gaze, &frame.stamp);
+        self.emit_reached(frame.gaze, &frame.stamp);
         let Self { channel, counters, ring: Some(ring), counted_fixation, .. } = self else {
             return;
         };

@@ -8,7 +8,7 @@ use self::features::FeatureRun;
 use self::ingest::{IngestRuns, IngestScratch};
 use self::level::{Band, CpuLevel};
 use self::reduce::PyramidTail;
-use self::sample::{Encoder, PyramidTexels, Room, SampleToken, TexelTarget};
+use self::sample::{Encoder, PyramidTexels, SampleScratch, SampleToken, TexelTarget};
 use self::sent::SentTexels;
 use super::{Backend, BackendError, SamplerMaker, UpdateTimes};
 use crate::change::detect::{Detector, bands_of};
@@ -277,11 +277,11 @@ impl CpuPyramid {
         });
         let instructions = self.pool.instructions();
         self.pool.for_each(&mut parts[..part_count], &|(stale, sent)| {
-            let (store, mut room) = (items.store(), Room::default());
+            let (store, mut scratch) = (items.store(), SampleScratch::default());
             for index in stale.iter().map(|&index| index as usize) {
                 let (token, target) = (tokens[index], TexelTarget::Item(store.item(index)));
-                let (room, sent) = (&mut room, sent.as_mut().map(|sent| sent.token(index)));
-                SampleToken { texels, encoder, token, target, room, sent }.run(instructions);
+                let (scratch, sent) = (&mut scratch, sent.as_mut().map(|sent| sent.token(index)));
+                SampleToken { texels, encoder, token, target, scratch, sent }.run(instructions);
             }
         });
     }

@@ -61,7 +61,7 @@ impl DepthPlanes {
     }
 
     /// Measures the tokens of `records`, over a source of `extent`, of the plan that began with frame `plan_since`.
-    pub(crate) fn take(
+    pub(crate) fn measure(
         &mut self,
         depth: &StreamDepth,
         records: &[TokenRecord],

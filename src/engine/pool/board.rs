@@ -78,10 +78,10 @@ impl Board {
     /// If a call does.
     pub(super) fn run(&self, part_count: usize, work: &(dyn Fn(usize) + Sync)) {
         let stage = PostedWork { work, has_panicked: AtomicBool::new(false) };
-        let Some(slot) = self.slots.iter().find(|slot| slot.take()) else {
+        let Some(slot) = self.slots.iter().find(|slot| slot.try_acquire()) else {
             return (0..part_count).for_each(work);
         };
-        let posted = Posted::new(slot, &stage, part_count);
+        let posted = StageGuard::new(slot, &stage, part_count);
         self.notify();
         slot.do_parts(work);
         drop(posted);
@@ -131,9 +131,9 @@ impl Board {
 }
 
 /// A stage that helpers can find. Once this is dropped, none of them refers to it.
-struct Posted<'a>(&'a StageSlot);
+struct StageGuard<'a>(&'a StageSlot);
 
-impl<'a> Posted<'a> {
+impl<'a> StageGuard<'a> {
     fn new(slot: &'a StageSlot, stage: &'a PostedWork<'a>, part_count: usize) -> Self {
         slot.stage.store(ptr::from_ref(stage).cast_mut().cast(), Ordering::Relaxed);
         slot.part_count.store(part_count, Ordering::Relaxed);
@@ -144,7 +144,7 @@ impl<'a> Posted<'a> {
     }
 }
 
-impl Drop for Posted<'_> {
+impl Drop for StageGuard<'_> {
     fn drop(&mut self) {
         let Self(StageSlot { state, .. }) = self;
         state.fetch_and(!OPEN, Ordering::Relaxed);
@@ -157,15 +157,15 @@ impl Drop for Posted<'_> {
                 wait(state, seen);
             }
         }
-        // SYNC(free): pairs with `StageSlot::take`. The next poster of this slot sees all that was done here.
+        // SYNC(free): pairs with `StageSlot::try_acquire`. The next poster of this slot sees all that was done here.
         state.store(0, Ordering::Release);
     }
 }
 
 impl StageSlot {
     /// Takes the slot if it is free.
-    fn take(&self) -> bool {
-        // SYNC(free): pairs with the store in `Posted::drop`.
+    fn try_acquire(&self) -> bool {
+        // SYNC(free): pairs with the store in `StageGuard::drop`.
         self.state.compare_exchange(0, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
@@ -187,7 +187,7 @@ impl StageSlot {
     /// Counts a helper in, if the slot is open.
     fn join(&self) -> bool {
         let joined = |state: u32| (state & OPEN != 0).then_some(state + 1);
-        // SYNC(open): pairs with the store in `Posted::new`.
+        // SYNC(open): pairs with the store in `StageGuard::new`.
         self.state.fetch_update(Ordering::Acquire, Ordering::Relaxed, joined).is_ok()
     }
 
@@ -215,7 +215,7 @@ impl StageSlot {
 
     /// Counts a helper out.
     fn leave(&self) {
-        // SYNC(left): pairs with `Posted::drop`.
+        // SYNC(left): pairs with `StageGuard::drop`.
         let before = self.state.fetch_sub(1, Ordering::Release);
         if before & AWAITED != 0 && before & HELPERS == 1 {
             wake(&self.state);

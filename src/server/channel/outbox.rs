@@ -71,7 +71,7 @@ impl<T> Inbox<T> {
     }
 
     /// The items since the last call.
-    pub fn take(&self) -> Vec<T> {
+    pub fn drain(&self) -> Vec<T> {
         self.queue.lock().pop_iter().collect()
     }
 

@@ -100,7 +100,7 @@ impl ViewEntry {
 }
 
 /// The two ends of one view: what the server knows, and the channel of its frame loop.
-pub(super) fn ends(
+pub(super) fn view_entry(
     stream: &str,
     config: ViewConfig,
     opener: Option<(ClientIdentity, &Arc<MemoryWatch>)>,

@@ -157,7 +157,7 @@ impl ConnectionLog {
     }
 
     pub(super) fn note(&mut self, connection: &Connection) {
-        if !self.bucket.take(Instant::now(), LOGGED_PER_SECOND, 1) {
+        if !self.bucket.try_spend(Instant::now(), LOGGED_PER_SECOND, 1) {
             self.unlogged += 1;
             return;
         }

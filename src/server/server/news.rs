@@ -58,11 +58,11 @@ impl<T> News<T> {
     }
 
     /// The news of all views that `connections` want some of.
-    pub(super) fn take(&self, connections: &[Connection]) -> Vec<(Arc<ViewEntry>, Vec<T>)> {
+    pub(super) fn drain(&self, connections: &[Connection]) -> Vec<(Arc<ViewEntry>, Vec<T>)> {
         let mut taken: Vec<(Arc<ViewEntry>, Vec<T>)> = Vec::new();
         for (view, _) in connections.iter().filter_map(|connection| self.subscribed(connection)) {
             if taken.iter().all(|(other, _)| !Arc::ptr_eq(other, view)) {
-                taken.push((Arc::clone(view), (self.inbox)(view.channel()).take()));
+                taken.push((Arc::clone(view), (self.inbox)(view.channel()).drain()));
             }
         }
         taken

@@ -76,7 +76,7 @@ fn stream_of(name: &str, address: &str) -> Result<StreamConfig, String> {
 /// Description of the first frames.
 fn frames_of(spec: &SourceSpec) -> Result<String, String> {
     let mut source = Source::open(spec, &Arc::default()).map_err(|error| chain(&error))?;
-    let TakeResult::Frame(first) = source.take(spec.caps_timeout) else {
+    let TakeResult::Frame(first) = source.next_frame(spec.caps_timeout) else {
         return Err("it ended before its first frame".to_owned());
     };
     let view: FrameView<'_> = first.view().map_err(|error| chain(&error))?;
@@ -87,7 +87,7 @@ fn frames_of(spec: &SourceSpec) -> Result<String, String> {
     let began_ns = first.stamp().arrival_ns;
     let (end, mut frames, mut last_ns) = (Instant::now() + COUNTED, 0u32, began_ns);
     while let Some(left) = end.checked_duration_since(Instant::now()) {
-        match source.take(left) {
+        match source.next_frame(left) {
             TakeResult::Frame(frame) => (frames, last_ns) = (frames + 1, frame.stamp().arrival_ns),
             TakeResult::TimedOut => {}
             TakeResult::Ended(_) => break,

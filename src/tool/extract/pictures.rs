@@ -100,7 +100,7 @@ pub(super) fn run(
 fn picture_view(spec: &ViewSpec) -> Result<PictureView, ToolError> {
     let place = match spec.policy {
         Policy::Fixed { x, y } => (x, y),
-        // Nobody asks for anything, and nothing was seen before.
+        // A single picture has no clients and no frame before.
         Policy::Auto | Policy::Feedback => (0.5, 0.5),
         _ => {
             let message = "unsupported policy for separate pictures (expected \"auto\", \"fixed\" or \"feedback\" in \

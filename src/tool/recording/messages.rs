@@ -156,8 +156,8 @@ foveate_core::names!(StateKind {
 });
 
 impl From<&SceneEvent> for SceneMessage {
-    fn from(told: &SceneEvent) -> Self {
-        let event::Event { kind, phase, frame, since_frame, region, value } = told.scene;
+    fn from(event: &SceneEvent) -> Self {
+        let event::Event { kind, phase, frame, since_frame, region, value } = event.scene;
         let region = region.map(|Region { x0, y0, x1, y1 }| vec![x0, y0, x1, y1]);
         Self {
             kind: kind.to_string(),
@@ -166,7 +166,7 @@ impl From<&SceneEvent> for SceneMessage {
             since_frame,
             value,
             r#box: region.unwrap_or_default(),
-            lost: told.lost,
+            lost: event.lost,
         }
     }
 }

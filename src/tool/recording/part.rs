@@ -70,7 +70,7 @@ pub(super) struct RecordingFile {
     /// Writes only whole chunks, at [`flush`](Self::flush).
     writer: Writer<Arc<File>>,
     channels: BTreeMap<Topic, u16>,
-    begun: Instant,
+    started_at: Instant,
     /// Size of the file: it ends with a whole chunk.
     written: u64,
     /// Up to where space is reserved; `None` if the file system cannot.
@@ -110,7 +110,7 @@ impl RecordingFile {
                 path: path.to_owned(),
                 writer,
                 channels: BTreeMap::new(),
-                begun: Instant::now(),
+                started_at: Instant::now(),
                 written: (&*file).stream_position().map_err(WriteError::Failed)?,
                 file,
                 reserved: Some(0),
@@ -139,7 +139,7 @@ impl RecordingFile {
     }
 
     pub(super) fn age(&self) -> Duration {
-        self.begun.elapsed()
+        self.started_at.elapsed()
     }
 
     /// No more than this will the file have, if it ends after messages with `bytes` bytes of data.

@@ -110,7 +110,7 @@ pub(super) fn calibration(
     let centred = |centre: f64, scale: f64, edge: f64| scale * (centre + 0.5) + edge - 0.5;
     let (cx, cy) = (centred(cx, scale_x, left), centred(cy, scale_y, top));
     let (fx, skew, fy) = (scale_x * fx, scale_x * skew, scale_y * fy);
-    // The same model under two names.
+    // ROS and Foxglove name the same model differently.
     let distortion = if distortion == "equidistant" { "kannala_brandt" } else { distortion };
     Some(CameraCalibration {
         timestamp: captured(frame),

@@ -191,7 +191,7 @@ impl RecordingSource {
         while !is_over() {
             self.place.within = u32::try_from(self.taken).unwrap_or(u32::MAX);
             match next_record(&self.chunk, &mut self.taken) {
-                Some(Ok((opcode, body))) => match self.names.take(opcode, body) {
+                Some(Ok((opcode, body))) => match self.names.message_in(opcode, body) {
                     Ok(None) => continue,
                     Ok(Some(entry)) => return Ok(Some(RecordingItem::Message(entry))),
                     Err(error) => return Ok(Some(RecordingItem::Damaged(error.to_string()))),
@@ -202,7 +202,7 @@ impl RecordingSource {
             match self.reader.next_event() {
                 None => return Ok(None),
                 Some(Ok(LinearReadEvent::ReadRequest(bytes))) => {
-                    // What a length promises may never come.
+                    // Do not allocate by the announced length: the data may be cut short.
                     match self.file.read(self.reader.insert(bytes.min(PIECE))) {
                         Ok(read) => self.reader.notify_read(read),
                         Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -227,7 +227,7 @@ impl RecordingSource {
                 Some(Ok(LinearReadEvent::Record { opcode, data })) => {
                     self.place = MessagePlace { record: self.next, within: 0 };
                     self.next += (RECORD_HEAD_BYTES + data.len()) as u64;
-                    match self.names.take(opcode, data) {
+                    match self.names.message_in(opcode, data) {
                         Ok(None) => {}
                         Ok(Some(entry)) => return Ok(Some(RecordingItem::Message(entry))),
                         Err(error) => return Ok(Some(RecordingItem::Damaged(error.to_string()))),
@@ -248,7 +248,11 @@ impl RecordingSource {
 
 impl MessageNames {
     /// The message in a record, if it is one of ours; remembers schemas and channels.
-    fn take(&mut self, opcode: u8, body: &[u8]) -> Result<Option<RecordedMessage>, McapError> {
+    fn message_in(
+        &mut self,
+        opcode: u8,
+        body: &[u8],
+    ) -> Result<Option<RecordedMessage>, McapError> {
         if ![op::SCHEMA, op::CHANNEL, op::MESSAGE].contains(&opcode) {
             return Ok(None);
         }

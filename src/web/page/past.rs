@@ -152,7 +152,7 @@ impl Page {
     }
 
     /// Tells the page what is in memory and what has happened.
-    pub(super) async fn tell_history(&mut self, socket: &mut WebSocket) -> Result<(), Closing> {
+    pub(super) async fn send_history(&mut self, socket: &mut WebSocket) -> Result<(), Closing> {
         if self.panes.iter().flatten().any(Pane::is_revoked) {
             self.resume(socket).await?;
             let error = "the privacy masks have changed: what was in memory is gone".to_owned();

@@ -7,7 +7,7 @@ use foveate_gpu::{Gpu, GpuError};
 use half::f16;
 use pyo3::prelude::*;
 
-use super::{Asked, Found, Numbers, compute};
+use super::{AttentionOptions, AttentionResult, Numbers, compute};
 use crate::errors::BackendError;
 use crate::owned::Owned;
 
@@ -34,8 +34,8 @@ impl AttentionDevice {
         q: Numbers<'py, f32>,
         k: Numbers<'py, f32>,
         v: Numbers<'py, f32>,
-        asked: Asked,
-    ) -> Found<'py, f32> {
+        asked: AttentionOptions,
+    ) -> AttentionResult<'py, f32> {
         compute(py, [&q, &k, &v], asked, |plan, tensors| self.run(plan, tensors))
     }
 
@@ -46,8 +46,8 @@ impl AttentionDevice {
         q: Numbers<'py, f16>,
         k: Numbers<'py, f16>,
         v: Numbers<'py, f16>,
-        asked: Asked,
-    ) -> Found<'py, f16> {
+        asked: AttentionOptions,
+    ) -> AttentionResult<'py, f16> {
         compute(py, [&q, &k, &v], asked, |plan, tensors| self.run(plan, tensors))
     }
 }

@@ -93,7 +93,7 @@ impl CpuLevel {
             let mut between = [0u32; BLOCK];
             let mut y = (first + 1).min(last);
             while y < last {
-                // As many as 16 bits can sum.
+                // At most as many values as 16 bits can sum.
                 let end = last.min(y + usize::from(u8::MAX));
                 let mut narrow = [0u16; BLOCK];
                 for y in y..end {

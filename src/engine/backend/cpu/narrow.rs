@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::convert::{Converter, SIDE, rgb_row};
 use super::level::{BLOCK, CpuLevel, FOOTPRINT_ROWS, Footprint};
-use super::sample::{Reciprocal, Rows, SampleToken, SumRoom, USUAL_SIDE};
+use super::sample::{Reciprocal, Rows, SampleToken, SumScratch, USUAL_SIDE};
 use crate::simd::Vectors;
 use foveate_core::frame::FrameView;
 use foveate_core::geometry::plan::Texels;
@@ -41,7 +41,7 @@ type PairSums = [[u16; GROUP]; 4];
 
 /// Working memory of one thread.
 #[derive(Debug)]
-pub(super) struct NarrowRoom {
+pub(super) struct NarrowScratch {
     /// R, G and B of pixels.
     rgb: [[[[u8; BLOCK]; BLOCKS]; FOOTPRINT_ROWS]; 3],
     blocks: [BlockSums; BLOCKS],
@@ -49,7 +49,7 @@ pub(super) struct NarrowRoom {
     pairs: [PairSums; GROUP * BLOCKS + PAIRS],
 }
 
-impl Default for NarrowRoom {
+impl Default for NarrowScratch {
     fn default() -> Self {
         Self {
             rgb: [[[[0; BLOCK]; BLOCKS]; FOOTPRINT_ROWS]; 3],
@@ -168,8 +168,8 @@ impl<'a, V: Vectors> NarrowRows<'a, V> {
 
     /// Fills `target` with R, G and B of the token.
     #[inline(always)]
-    fn average(&self, target: [&mut [u8]; 3], room: &mut NarrowRoom) {
-        let NarrowRoom { rgb, blocks, pairs } = room;
+    fn average(&self, target: [&mut [u8]; 3], scratch: &mut NarrowScratch) {
+        let NarrowScratch { rgb, blocks, pairs } = scratch;
         let footprint = if let Some(level) = self.level {
             level.footprint(self.across.first, self.down.first, self.down.count)
         } else {
@@ -310,9 +310,9 @@ impl<V: Vectors> Rows for NarrowRows<'_, V> {
         _count: usize,
         _side: usize,
         target: [&mut [u8]; 3],
-        room: &mut SumRoom,
+        scratch: &mut SumScratch,
     ) -> bool {
-        self.average(target, room.narrow.get_or_insert_default());
+        self.average(target, scratch.narrow.get_or_insert_default());
         true
     }
 }
