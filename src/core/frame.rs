@@ -153,7 +153,7 @@ pub struct FrameKind {
     pub format: PixelFormat,
     /// Width and height in pixels.
     pub extent: Extent,
-    /// How samples become RGB.
+    /// Conversion from samples to RGB.
     pub color: ColorTransform,
 }
 
@@ -223,7 +223,7 @@ impl<'a> FrameView<'a> {
         self.kind.extent
     }
 
-    /// How its samples become RGB.
+    /// Conversion from samples to RGB.
     pub fn color(&self) -> ColorTransform {
         self.kind.color
     }
@@ -298,7 +298,7 @@ pub struct FrameStamp {
     pub pts_ns: Option<u64>,
     /// Capture time on CLOCK_MONOTONIC, in nanoseconds.
     pub capture_ns: u64,
-    /// The same instant on CLOCK_REALTIME, in nanoseconds since 1970.
+    /// Capture time on CLOCK_REALTIME, in nanoseconds since 1970.
     pub capture_unix_ns: u64,
     /// Source of the capture time.
     pub capture_clock: CaptureClock,

@@ -15,17 +15,17 @@ use crate::mask::Mask;
 #[cfg(feature = "serde")]
 use crate::value::{ConfigValue, Location, Text, Whole, checked, optional};
 
-/// What to capture.
+/// Description of a source.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct SourceSpec {
     /// Name of the stream, for logs and threads.
     pub stream: String,
-    /// Where its pipeline runs.
+    /// Process that the pipeline runs in.
     pub isolation: Isolation,
     /// Limits of its process, if it has one.
     pub limits: SourceLimits,
-    /// What its frames are.
+    /// Content of the frames.
     pub content: Content,
     /// Shorthand, description or file of the pipeline.
     pub source: SourceChoice,
@@ -37,17 +37,17 @@ pub struct SourceSpec {
     pub looped: bool,
     /// Jitter buffer of network sources: `${latency_ms}` in the description.
     pub latency_ms: u32,
-    /// How the certificates of servers are checked.
+    /// Check of servers' certificates.
     pub tls: Tls,
     /// Whether addresses and files that the source itself names are opened.
     pub follow_addresses: bool,
     /// Limit for opening the source and for its first frame, together.
     pub caps_timeout: Duration,
-    /// How pictures are turned.
+    /// Rotation of the pictures.
     pub orientation: Orientation,
-    /// What becomes of damaged frames.
+    /// Handling of damaged frames.
     pub corrupted: CorruptedFrames,
-    /// Whether it is live; `None` as what arrives says.
+    /// Whether the source is live; `None` to decide by what arrives.
     pub live: Option<bool>,
     /// Number of the video track, from 1; `None` for that of the largest pictures.
     pub track: Option<u32>,
@@ -127,12 +127,12 @@ impl SourceSpec {
     }
 }
 
-/// Where the pipeline of a source runs.
+/// Process that the pipeline of a source runs in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum Isolation {
-    /// In the process that takes its frames.
+    /// The process that takes the frames.
     None,
     /// In a process of its own, with limits.
     #[default]
@@ -158,14 +158,14 @@ impl Default for SourceLimits {
     }
 }
 
-/// What the frames of a source are.
+/// Content of the frames of a source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub enum Content {
     /// Pictures; what is not readable is converted.
     #[default]
     Pictures,
-    /// Depth, which nothing else can be converted to.
+    /// Depth; other content cannot be converted to it.
     Depth,
 }
 
@@ -261,12 +261,12 @@ impl ShorthandKind {
     }
 }
 
-/// How the certificates of servers are checked.
+/// Check of servers' certificates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 #[cfg_attr(feature = "serde", serde(try_from = "ConfigValue", into = "ConfigValue"))]
 pub enum Tls {
-    /// By the system's certificate authorities.
+    /// The system's certificate authorities.
     #[default]
     Verify,
     /// Any certificate is taken.
@@ -300,15 +300,15 @@ impl From<Tls> for ConfigValue {
     }
 }
 
-/// What becomes of damaged frames.
+/// Handling of damaged frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum CorruptedFrames {
-    /// They are dropped and counted.
+    /// Drop and count damaged frames.
     #[default]
     Drop,
-    /// They are published like others.
+    /// Publish damaged frames like others.
     Show,
 }
 
@@ -323,7 +323,7 @@ pub enum Pace {
     EveryFrame,
 }
 
-/// How decoded pictures are turned, clockwise.
+/// Rotation of decoded pictures, clockwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 #[cfg_attr(feature = "serde", serde(try_from = "ConfigValue", into = "ConfigValue"))]
@@ -333,11 +333,11 @@ pub enum Orientation {
     Auto,
     /// As they are stored, whatever their tags say.
     Degrees0,
-    /// To the right.
+    /// A quarter to the right.
     Degrees90,
     /// Upside down.
     Degrees180,
-    /// To the left.
+    /// A quarter to the left.
     Degrees270,
 }
 

@@ -21,21 +21,21 @@ const SAME_PX: f64 = 0.5;
 /// How far the reach of a peak in its map is, in standard deviations of the inhibition around it.
 const REACH: f64 = 2.0;
 
-/// What a map becomes.
+/// A map after compensation.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Placed {
-    /// Nothing moved, or nothing is known of it.
+    /// No motion, or unknown motion: the map is unchanged.
     AsItIs,
-    /// It has moved.
+    /// The moved map.
     At(AttentionMap),
-    /// All of it has left the picture.
+    /// The whole map has left the picture.
     Nowhere,
 }
 
 /// Motion since a frame.
 struct Path<'a> {
     steps: &'a [Motion],
-    /// Of the frame to come.
+    /// Motion of the frame to come.
     next: Option<&'a Motion>,
 }
 
@@ -153,7 +153,7 @@ pub(super) fn placed(
 #[derive(Clone, Copy, Debug)]
 struct MovingObject {
     from: (f64, f64),
-    /// `None` if it moves with the picture.
+    /// Motion against the picture; `None` if the object moves with the picture.
     shift: Option<(f64, f64)>,
 }
 

@@ -82,9 +82,9 @@ pub enum Policy<Log = Arc<GazeLog>, File = Arc<Scorer>> {
         #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Whole<1, 2>, _, _>"))]
         passes: u32,
     },
-    /// What was recorded.
+    /// Replays a recorded gaze.
     Replay {
-        /// By `foveate record`.
+        /// The log that `foveate record` wrote.
         #[cfg_attr(feature = "serde", serde(default))]
         log: Log,
     },
@@ -118,7 +118,7 @@ pub enum Policy<Log = Arc<GazeLog>, File = Arc<Scorer>> {
 pub enum FoveaPolicy {
     /// What clients ask for, and what the view needs most where they are silent.
     Auto,
-    /// One point.
+    /// A fixed point.
     Fixed,
     /// The attention that clients send, and saliency where they are silent.
     Feedback,
@@ -129,7 +129,7 @@ pub enum FoveaPolicy {
 }
 
 impl FoveaPolicy {
-    /// Its name in configurations.
+    /// Name of the policy in configurations.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -202,7 +202,7 @@ fn one() -> u32 {
 }
 
 impl<Log, File> Policy<Log, File> {
-    /// Its name in configurations.
+    /// Name of the policy in configurations.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -266,7 +266,7 @@ impl<Log, File> Policy<Log, File> {
 }
 
 impl<Log, File> std::fmt::Display for Policy<Log, File> {
-    /// The name, or those of several.
+    /// Name of the policy, or names of several policies.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self::Several { policy, .. } = self else { return f.write_str(self.name()) };
         let names: Vec<_> = policy.iter().map(|policy| policy.name()).collect();
@@ -280,7 +280,7 @@ impl<Log, File> std::fmt::Display for Policy<Log, File> {
 pub enum PolicyFileError {
     /// The gaze log that it replays.
     Log(GazeLogError),
-    /// Its scorer.
+    /// The scorer cannot be used.
     Scorer(ScorerError),
 }
 
@@ -360,7 +360,7 @@ impl Controller {
         Self { policy: beginning.policy(policy, foveae) }
     }
 
-    /// Where the view looks.
+    /// Gaze of the view.
     pub fn gaze(&self) -> &Gaze {
         self.policy.gaze()
     }
@@ -413,7 +413,7 @@ impl Controller {
     }
 }
 
-/// What policies begin with.
+/// Initial arguments of policies.
 struct Beginning {
     parameters: GazeParameters,
     publishes_channels: bool,

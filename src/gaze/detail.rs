@@ -31,7 +31,7 @@ pub struct BlockSums {
     pub count: u32,
     /// Luma.
     pub luma: u32,
-    /// Its squares.
+    /// Sum of the squares.
     pub squares: u32,
     /// For each of the levels 1 to 4: of every texel the square of its sum of luma, divided by its pixels and rounded down.
     pub mean_squares: [u32; INNER_LEVELS],

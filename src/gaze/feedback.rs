@@ -9,7 +9,7 @@ use foveate_core::geometry::fixation::Points;
 /// One message of feedback.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Feedback {
-    /// Look at points at once, and at nothing else.
+    /// Look at these points from the next frame on.
     Look {
         /// Pixels right of the source's left edge, and below its top edge.
         points: Points,
@@ -17,7 +17,7 @@ pub enum Feedback {
         hold_ns: Option<u64>,
         /// `frame_seq` of the frame that they are places of; `None` for the frame to come.
         frame_seq: Option<u64>,
-        /// How much around them.
+        /// Area around the points.
         area: LookArea,
     },
     /// Look at the peaks of a map, from the next decision on.

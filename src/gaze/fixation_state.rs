@@ -28,14 +28,14 @@ pub(super) const CENTRE: (f64, f64) = (0.5, 0.5);
 /// The reasons of fixations that a client chose.
 const ASKED: [FixationReason; 2] = [FixationReason::Look, FixationReason::Attend];
 
-/// How long a `look` holds.
+/// Duration of a `look`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hold {
-    /// Until it is released.
+    /// The look holds until it is released.
     Forever,
-    /// Until [`FixationState::elapsed_ns`] reaches this.
+    /// The look holds until [`FixationState::elapsed_ns`] reaches this.
     Until(u64),
-    /// The same, unless newer attention arrives first.
+    /// The look holds until newer attention arrives, or [`FixationState::elapsed_ns`] reaches this.
     UntilNewerOr(u64),
 }
 
@@ -69,7 +69,7 @@ struct Fovea {
 /// A map that a client sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SentMap {
-    /// Its number, from 1.
+    /// Number of the map, from 1.
     pub(super) number: u64,
     /// `frame_seq` of the picture that its peaks are in.
     pub(super) frame_seq: u64,

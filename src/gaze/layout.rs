@@ -61,7 +61,7 @@ pub enum Layout {
     },
     /// A uniform grid over the picture, and blocks of finer squares over what is looked at.
     Inset(Inset),
-    /// One step everywhere, row by row.
+    /// Tokens of one step everywhere, row by row.
     Uniform,
     /// As foveal, of boxes that may be halved along one axis.
     Directional {
@@ -89,7 +89,7 @@ impl Default for Layout {
     }
 }
 
-/// What a plan is made for.
+/// Input of a token plan.
 #[derive(Clone, Copy, Debug)]
 pub struct PlanRequest<'a> {
     /// The pyramid.
@@ -109,7 +109,7 @@ pub struct PlanRequest<'a> {
 }
 
 impl Layout {
-    /// Its name in configurations and rings.
+    /// Name of the layout in configurations and rings.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Adaptive { .. } => "adaptive",

@@ -78,7 +78,7 @@ pub type Share<'s> = &'s dyn for<'b> Fn(
     &(dyn Fn(&mut &'b mut [ChangedBlock]) + Sync),
 );
 
-/// How a block moved.
+/// Motion of a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct BlockMotion {
     /// To the right since the picture before, in source pixels.
@@ -89,7 +89,7 @@ pub struct BlockMotion {
     pub confidence: f32,
 }
 
-/// What moved between two pictures.
+/// Motion between two pictures.
 #[derive(Clone, Debug)]
 pub struct Motion {
     before_seq: u64,
@@ -128,7 +128,7 @@ pub struct Motions {
     matches: Vec<Match>,
     votes: Vec<Vote>,
     distances: Distances,
-    /// Those of the newest picture that differ.
+    /// Blocks of the newest picture that changed.
     changed: Vec<ChangedBlock>,
     /// The frame of the picture in `now`; `None` before the first.
     seen: Option<FrameTime>,

@@ -23,7 +23,7 @@ pub mod several;
 /// pursuit, and says in which frame that was. Fixations move at most `saccade_hz` times a second, and none before it has dwelt for
 /// `dwell_min_ms`; a `look` moves them always. It is a function of the calls alone.
 pub trait FixationPolicy: Debug + Send {
-    /// Where the view looks.
+    /// Gaze of the view.
     fn gaze(&self) -> &Gaze;
 
     /// Whether all that clients said has been decided on.

@@ -23,7 +23,7 @@ const REACH: f64 = 0.05;
 /// to and fro.
 const SLACK: f64 = 0.75;
 
-/// What a fixation follows.
+/// The object that a fixation follows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Track {
     /// Where it is in the newest picture that was seen, in pixels.
@@ -32,7 +32,7 @@ pub(super) struct Track {
     velocity: Option<(f64, f64)>,
     /// `frame_seq` of that picture.
     frame_seq: u64,
-    /// How long nothing was measured, in seconds.
+    /// Time without a measurement, in seconds.
     blind_s: f64,
 }
 

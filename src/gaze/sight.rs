@@ -60,7 +60,7 @@ impl Sight {
         &self.need
     }
 
-    /// Nothing is known any more.
+    /// Forgets everything.
     pub fn reset(&mut self) {
         self.known.fill(0);
     }

@@ -29,7 +29,7 @@ const RELEVANCE_STEP: f64 = 1.19;
 /// Weights of one view, from its pictures.
 #[derive(Debug)]
 pub(super) enum Weigher {
-    /// What stands out or moves.
+    /// Weights of what stands out or moves.
     Saliency(Box<SaliencyWeigher>),
     /// A score of channels.
     Channels(Box<ChannelWeigher>),

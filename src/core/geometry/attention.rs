@@ -26,9 +26,9 @@ pub struct AttentionMap {
 pub enum AttentionError {
     /// The number of values does not match the cells or tokens.
     Count {
-        /// How many were given.
+        /// Number of weights given.
         given: usize,
-        /// How many are needed.
+        /// Number of weights needed.
         wanted: usize,
     },
     /// The grid is empty or too large.
@@ -173,7 +173,7 @@ impl AttentionMap {
         self.peak
     }
 
-    /// The same as borrowed weights.
+    /// The map as borrowed weights.
     pub fn as_weights(&self) -> Weights<'_> {
         Weights { grid: self.grid, region: self.region, cells: &self.weights }
     }

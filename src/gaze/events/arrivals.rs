@@ -65,7 +65,7 @@ fn distance(one: PixelBox, other: PixelBox) -> u32 {
 /// Something that is followed.
 #[derive(Clone, Copy, Debug)]
 struct TrackedObject {
-    /// Its texels.
+    /// Texels of the object.
     place: PixelBox,
     since: FrameTime,
     /// When it had an area of its own last, and in how many frames.
@@ -73,7 +73,7 @@ struct TrackedObject {
     frames: u32,
     /// Whether it was reported, or need not be.
     is_known: bool,
-    /// When it was reported.
+    /// Time at which the object was reported.
     told: Option<FrameTime>,
 }
 

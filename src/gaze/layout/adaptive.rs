@@ -204,7 +204,7 @@ struct Pool {
 }
 
 impl Pool {
-    /// What it gains for each token.
+    /// Gain for each token.
     fn worth(self) -> f64 {
         self.gain / self.cost
     }
@@ -212,7 +212,7 @@ impl Pool {
 
 /// The pools of all patches of a quadtree above level 0.
 struct Pools {
-    /// From level 1 on.
+    /// Pools of the levels, from level 1 on.
     levels: Vec<PoolLevel>,
 }
 

@@ -41,7 +41,7 @@ impl PatchRing {
 /// The rings of a published model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preset {
-    /// Its name in a configuration.
+    /// Name of the preset in a configuration.
     pub name: &'static str,
     strides: &'static [u32],
     grids: &'static [u32],
@@ -75,7 +75,7 @@ impl Preset {
         PRESETS.into_iter().find(|preset| preset.name == name)
     }
 
-    /// Its rings.
+    /// Rings of the preset.
     pub fn rings(&self) -> Rings {
         Rings::new(self.strides, self.grids).expect("the presets nest")
     }

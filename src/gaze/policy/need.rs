@@ -22,7 +22,7 @@ pub struct NeedPolicy {
     parameters: GazeParameters,
     state: FixationState,
     weigher: Weigher,
-    /// `None` where consumers do not decide.
+    /// Attention of consumers; `None` if they do not decide.
     attention: Option<Attention>,
     /// What foveae of other policies look at, in pixels.
     avoided: Points,

@@ -16,9 +16,9 @@ use foveate_core::geometry::tile::TileSet;
 /// Foveae that share a policy.
 #[derive(Debug)]
 pub struct PolicyGroup {
-    /// Where they look.
+    /// Policy of the group's foveae.
     pub policy: Box<dyn FixationPolicy>,
-    /// Its name in configurations.
+    /// Name of the policy in configurations.
     pub name: FoveaPolicy,
 }
 
@@ -30,9 +30,9 @@ pub struct PolicyGroup {
 pub struct PolicyGroups {
     parties: Vec<PolicyGroup>,
     gaze: Gaze,
-    /// Those of the gaze.
+    /// Foveae of the gaze.
     foveae: Foveae,
-    /// Those of the frame before.
+    /// Foveae of the frame before.
     before: Foveae,
     /// The greatest id up to the frame before.
     last_id: u64,

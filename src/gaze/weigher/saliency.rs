@@ -46,7 +46,7 @@ pub(crate) struct SaliencyWeigher {
     /// Side of a texel of the coarse level in pixels.
     texel_px: f64,
     saliency: Saliency,
-    /// What was looked at; in texels.
+    /// Places that were looked at, in texels.
     inhibition: Inhibition,
     relevance: Option<Arc<Relevance>>,
     /// `frame_seq` and time of the newest picture.
