@@ -313,7 +313,7 @@ pub enum CaptureError {
     /// The frame size is not supported.
     #[error(
         "unsupported frame size: {extent} pixels (expected sides of 1 to {}); scale them with `videoscale`",
-        Extent::MAX_SIDE
+        Extent::SIDE_MAX
     )]
     Extent {
         /// Size of the frames.

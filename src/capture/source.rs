@@ -131,7 +131,7 @@ impl Drop for CaptureThread {
 }
 
 impl Source {
-    /// Starts a source without waiting for anything. Every failure is reported by [`Source::take`], and one that reports nothing
+    /// Starts a source without waiting for anything. Every failure is reported by [`Source::next_frame`], and one that reports nothing
     /// within [`SourceSpec::caps_timeout`] too.
     ///
     /// # Errors

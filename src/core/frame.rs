@@ -105,7 +105,7 @@ impl<'a> Plane<'a> {
     /// It, if it holds `rows` rows of `row_bytes` bytes; or else the bytes that these need, at most [`usize::MAX`].
     pub(crate) fn checked(mut self, rows: usize, row_bytes: usize) -> Result<Self, usize> {
         if rows == 1 && row_bytes <= self.stride {
-            // There is no next row, so that any number may be given.
+            // A single row has no next row, so any stride is valid.
             self.stride = row_bytes;
         }
         let needed = (rows - 1).saturating_mul(self.stride).saturating_add(row_bytes);
@@ -124,7 +124,7 @@ impl FrameError {
     }
 
     pub(crate) fn extent(extent: Extent) -> Self {
-        let most = Extent::MAX_SIDE;
+        let most = Extent::SIDE_MAX;
         Self(format!("unsupported frame size: {extent} pixels (expected sides of 1 to {most})"))
     }
 
@@ -407,7 +407,7 @@ impl FrameTimes {
         self.0.front().map(|at| at.frame_seq)
     }
 
-    /// Whether there was no frame yet.
+    /// Whether the first frame is still to come.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

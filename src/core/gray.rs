@@ -153,7 +153,7 @@ impl SampleCounts {
     }
 }
 
-/// Different samples of a picture that became equal, because nobody has chosen a range.
+/// Different samples of a picture that became equal under the default range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GrayLoss {
     /// Different samples.

@@ -26,7 +26,7 @@ pub use foveate_engine::backend::choice::{Backends, StreamBackend};
 use foveate_engine::depth::DepthPicture;
 use foveate_engine::{Engine, StageTimes, View};
 pub use foveate_gaze::controller::PolicyFileError;
-use foveate_gaze::relevance::seen::SeenParts;
+use foveate_gaze::relevance::seen::FrameParts;
 use foveate_gaze::view::{VIEWS_MAX, ViewSpec};
 use foveate_ring::{RingError, State, check_memory};
 pub use foveate_server::channel::REPLACED;
@@ -565,7 +565,7 @@ impl Stream {
         let change = self.change.for_source(self.is_exact);
         let mut engine = Engine::new(backend, change, self.generation).with_rays(rays);
         let reads_coarse = self.watch.is_some() || self.wants_motion;
-        engine.watch(SeenParts { coarse: reads_coarse, tiles: false });
+        engine.watch(FrameParts { coarse: reads_coarse, tiles: false });
         self.builder.set_target(engine.view_builder(), self.chosen.info(), self.picture);
         // Existing rings are replaced by ones of about the same size, so only first ones need more memory.
         let first = self.views.iter().filter(|view| view.sink.epoch().is_none());

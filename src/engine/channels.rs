@@ -56,7 +56,7 @@ impl ChannelPlane {
                 target.copy_from_slice(&bits[..cell_bytes]);
             }
         }
-        (self.decision, self.frame_seq) = (scene.decisions(), scene.decided_of());
+        (self.decision, self.frame_seq) = (scene.decisions(), scene.decided_frame_seq());
         self.version += 1;
     }
 

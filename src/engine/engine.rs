@@ -15,7 +15,7 @@ use foveate_core::geometry::rule::IngestRule;
 use foveate_core::geometry::tile::TileSet;
 use foveate_gaze::detail::Detail;
 use foveate_gaze::motion::{Motion, Motions};
-use foveate_gaze::relevance::seen::{Seen, SeenParts, SeenTiles};
+use foveate_gaze::relevance::seen::{FrameParts, Seen, SeenTiles};
 use foveate_gaze::view::{VIEWS_MAX, ViewSpec};
 
 use crate::backend::cpu::detail::note_detail;
@@ -62,13 +62,13 @@ pub struct Engine {
     generation: u64,
     coarse: CoarseLevel,
     /// `frame_seq` of the frame in `coarse`; `None` if no view reads it.
-    coarse_of: Option<u64>,
+    coarse_frame_seq: Option<u64>,
     /// Motion of the coarse levels; `None` until a view or an observer asks for it.
     motions: Option<Box<Motions>>,
     /// What somebody other than the views reads of each frame.
-    watched: SeenParts,
+    watched: FrameParts,
     /// What the backend keeps of the newest frame for views and others.
-    kept: SeenParts,
+    kept: FrameParts,
     depth: StreamDepth,
     /// What the tiles look like, for layouts that follow it; `None` until a view has one.
     detail: Option<Detail>,
@@ -87,10 +87,10 @@ impl Engine {
             change,
             tracker: ChangeTracker::new(kind, change),
             coarse: CoarseLevel::new(backend.shape()),
-            coarse_of: None,
+            coarse_frame_seq: None,
             motions: None,
-            watched: SeenParts::default(),
-            kept: SeenParts::default(),
+            watched: FrameParts::default(),
+            kept: FrameParts::default(),
             depth: StreamDepth::default(),
             detail: None,
             rule: IngestRule { is_first: true, threshold: 0, refreshed: 0..0 },
@@ -141,9 +141,9 @@ impl Engine {
             everything.fill();
             &everything
         };
-        self.coarse.hide(texels);
+        self.coarse.apply_mask(texels);
         if let Some(motions) = &mut self.motions {
-            motions.hide(texels);
+            motions.apply_mask(texels);
         }
         views.iter_mut().for_each(|view| view.apply_mask(texels, frame_seq));
     }
@@ -410,7 +410,7 @@ impl Engine {
     fn set_samplers<S>(&mut self, samplers: Vec<Sampler>, views: &mut [View<S>]) -> Vec<Sampler> {
         assert_eq!(samplers.len(), views.len(), "a sampler for each view");
         self.generation += 1;
-        self.kept = SeenParts::default();
+        self.kept = FrameParts::default();
         let views = views.iter_mut().zip(samplers);
         views.map(|(view, sampler)| view.set_sampler(sampler, self.generation)).collect()
     }
@@ -446,7 +446,7 @@ impl Engine {
     }
 
     /// Has the backend keep what the views read, and others, of the frame to come too.
-    fn keep(&mut self, read_by_views: SeenParts) {
+    fn keep(&mut self, read_by_views: FrameParts) {
         let before = std::mem::replace(&mut self.kept, read_by_views.and(self.watched));
         if before.coarse != self.kept.coarse {
             self.backend.keep_coarse(self.kept.coarse);
@@ -526,13 +526,13 @@ impl Engine {
     }
 
     /// Sets what somebody other than the views reads of each frame, from the next one on.
-    pub fn watch(&mut self, watched: SeenParts) {
+    pub fn watch(&mut self, watched: FrameParts) {
         self.watched = watched;
     }
 
     /// The coarse level of the newest frame, if it was read.
     pub fn coarse(&self) -> Option<&CoarseLevel> {
-        self.coarse_of.map(|_| &self.coarse)
+        self.coarse_frame_seq.map(|_| &self.coarse)
     }
 
     /// Columns and rows of the coarse level.
@@ -547,7 +547,7 @@ impl Engine {
             changed_frame: self.tracker.changed_frames(),
             black: self.black(),
         });
-        let frame_seq = self.coarse_of?;
+        let frame_seq = self.coarse_frame_seq?;
         let motion = self.motions();
         Some(Seen { coarse: &self.coarse, frame_seq, motion, tiles, plan: None })
     }
@@ -559,7 +559,7 @@ impl Engine {
 
     /// Copies the coarse level of the newest frame out of the pyramid if somebody reads it.
     fn update_coarse(&mut self, at: FrameTime) {
-        self.coarse_of = None;
+        self.coarse_frame_seq = None;
         if self.kept.coarse {
             match self.backend.read_coarse(&mut self.coarse) {
                 Ok(()) => self.note_coarse(at),
@@ -573,12 +573,12 @@ impl Engine {
 
     /// Motion up to the newest frame; `None` unless somebody reads the coarse level.
     pub fn motions(&self) -> Option<&Motions> {
-        self.motions.as_deref().filter(|_| self.coarse_of.is_some())
+        self.motions.as_deref().filter(|_| self.coarse_frame_seq.is_some())
     }
 
     /// The coarse level is now of the frame `at`.
     fn note_coarse(&mut self, at: FrameTime) {
-        self.coarse_of = Some(at.frame_seq);
+        self.coarse_frame_seq = Some(at.frame_seq);
         let shape = self.shape();
         let motions = self.motions.get_or_insert_with(|| Box::new(Motions::new(shape)));
         match self.backend.pool() {
@@ -621,8 +621,8 @@ impl Engine {
 }
 
 /// Everything that the decisions of any of `views` read.
-fn parts_read_by<S>(views: &[View<S>]) -> SeenParts {
-    views.iter().map(View::reads).fold(SeenParts::default(), SeenParts::and)
+fn parts_read_by<S>(views: &[View<S>]) -> FrameParts {
+    views.iter().map(View::reads).fold(FrameParts::default(), FrameParts::and)
 }
 
 /// Asks the sinks of the views that do not rest where the texels of this frame go.

@@ -9,7 +9,7 @@ use foveate_core::geometry::tile::TileSet;
 use foveate_gaze::controller::Controller;
 use foveate_gaze::detail::Detail;
 use foveate_gaze::feedback::Feedback;
-use foveate_gaze::relevance::seen::{Seen, SeenParts};
+use foveate_gaze::relevance::seen::{FrameParts, Seen};
 use foveate_gaze::view::{Needs, ViewSpec};
 
 use crate::backend::{BackendError, SamplerMaker};
@@ -162,7 +162,7 @@ impl<S> View<S> {
     /// Applies the newest feedback from before the frame of `at`. It arrived at `feedback_ns` on CLOCK_MONOTONIC.
     pub fn take_feedback(&mut self, feedback: &Feedback, at: FrameTime, feedback_ns: u64) {
         self.feedback_ns = feedback_ns;
-        self.gaze_step(at, |gaze| gaze.take(feedback, at));
+        self.gaze_step(at, |gaze| gaze.accept_feedback(feedback, at));
     }
 
     /// Makes the next plan as if it were the first, for a consumer who has nothing yet.
@@ -179,11 +179,11 @@ impl<S> View<S> {
         // The texels that tokens were published with may be of pixels that are covered now.
         self.planes.forget_samples();
         if let Some(gaze) = &mut self.gaze {
-            gaze.hide(texels, frame_seq);
+            gaze.apply_mask(texels, frame_seq);
         }
         // A past fixation may give away what is covered now.
         if let Needs::Fixations(sight) = &mut self.needs {
-            sight.hide(texels);
+            sight.apply_mask(texels);
         }
         // A plan that follows a map keeps some of the plan before, and one that follows detail what was delivered.
         if self.follows_detail()
@@ -296,7 +296,7 @@ impl<S> View<S> {
     }
 
     /// The parts of a frame that the next decisions read.
-    pub(crate) fn reads(&self) -> SeenParts {
+    pub(crate) fn reads(&self) -> FrameParts {
         let most = self.spec.reads();
         self.gaze.as_ref().map_or(most, |gaze| gaze.reads(most))
     }

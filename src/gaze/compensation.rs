@@ -42,9 +42,9 @@ struct Path<'a> {
 impl<'a> Path<'a> {
     /// `None` if it is not known any more, or after a cut.
     fn since(motions: &'a Motions, frame_seq: u64) -> Option<Self> {
-        // Over a gap it says nothing of one frame.
+        // Motion over a gap is not the motion of one frame.
         let is_of_one = |newest: &&Motion| newest.frames().0 + 1 == newest.frames().1;
-        // Where something is in the frame to come is known already of what lies there.
+        // A place in the frame to come needs no further motion.
         let is_before = |newest: &&Motion| frame_seq <= newest.frames().1;
         let next = motions.newest().filter(is_of_one).filter(is_before);
         let path = Self { steps: motions.since(frame_seq)?, next };

@@ -27,7 +27,7 @@ use crate::relevance::scene::Scene;
 use crate::relevance::scorer::Scorer;
 #[cfg(feature = "serde")]
 use crate::relevance::scorer::ScorerError;
-use crate::relevance::seen::{Seen, SeenParts};
+use crate::relevance::seen::{FrameParts, Seen};
 use foveate_core::frame::FrameTime;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{FOVEAE_MAX, Gaze};
@@ -235,9 +235,9 @@ impl<Log, File> Policy<Log, File> {
     }
 
     /// The most that its decisions read of each frame; `pursues` says whether fixations follow what they are at.
-    pub fn reads(&self, pursues: bool) -> SeenParts {
+    pub fn reads(&self, pursues: bool) -> FrameParts {
         let pursues = pursues && !matches!(self, Self::Replay { .. });
-        SeenParts { coarse: pursues || self.is_need(), tiles: self.is_relevance() }
+        FrameParts { coarse: pursues || self.is_need(), tiles: self.is_relevance() }
     }
 
     /// Fixations at a time of a view with this policy whose layout has at most `most`: one for each of several policies.
@@ -336,7 +336,7 @@ impl Policy<PathBuf, PathBuf> {
 
 /// Decides where one view looks.
 ///
-/// For each frame, first pass it the feedback with [`take`](Self::take), then say that the frame has [arrived](Self::arrive); once it was
+/// For each frame, first pass it the feedback with [`accept_feedback`](Self::accept_feedback), then say that the frame has [arrived](Self::arrive); once it was
 /// looked at, let it [decide](Self::decide) on the next one. The same calls lead to the same gaze.
 #[derive(Debug)]
 pub struct Controller {
@@ -381,12 +381,12 @@ impl Controller {
     }
 
     /// Takes what clients said before the frame of `at`, the newest of it.
-    pub fn take(&mut self, feedback: &Feedback, at: FrameTime) {
-        self.policy.take(feedback, at);
+    pub fn accept_feedback(&mut self, feedback: &Feedback, at: FrameTime) {
+        self.policy.accept_feedback(feedback, at);
     }
 
     /// What its next decisions read, of `most`, which is what [its policy](Policy::reads) may read.
-    pub fn reads(&self, most: SeenParts) -> SeenParts {
+    pub fn reads(&self, most: FrameParts) -> FrameParts {
         self.policy.reads(most)
     }
 
@@ -403,8 +403,8 @@ impl Controller {
     }
 
     /// Masks cover `texels` of the coarse level from frame `frame_seq`, the next one, on: forgets what was seen there.
-    pub fn hide(&mut self, texels: &TileSet, frame_seq: u64) {
-        self.policy.hide(texels, frame_seq);
+    pub fn apply_mask(&mut self, texels: &TileSet, frame_seq: u64) {
+        self.policy.apply_mask(texels, frame_seq);
     }
 
     /// Keeps looking at the same part of the picture after the source changed its size.
@@ -439,7 +439,7 @@ impl Beginning {
                 let (scorer, weights) = match scorer {
                     Some(scorer) => (scorer, weights),
                     None if weights.is_empty() => (Arc::new(Scorer::untrained()), weights),
-                    // They replace those of the default.
+                    // The given weights replace the default's.
                     None => (Arc::new(Scorer::weighted(weights)), BTreeMap::new()),
                 };
                 let scoring = Scoring { scorer: Some(scorer), weights, passes };
@@ -448,12 +448,12 @@ impl Beginning {
             Policy::Replay { log } => Box::new(Replay::new(log, extent, foveae, at)),
             Policy::Several { policy, x, y } => {
                 assert_eq!(policy.len(), foveae, "a policy for each fovea");
-                let party = |same: &[FoveaPolicy]| PolicyGroup {
+                let group = |same: &[FoveaPolicy]| PolicyGroup {
                     policy: self.policy(same[0].at((x, y)), same.len()),
                     name: same[0],
                 };
-                let parties = policy.chunk_by(|one, next| one == next).map(party);
-                Box::new(PolicyGroups::new(parties.collect(), at))
+                let groups = policy.chunk_by(|one, next| one == next).map(group);
+                Box::new(PolicyGroups::new(groups.collect(), at))
             }
         }
     }

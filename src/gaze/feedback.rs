@@ -71,9 +71,9 @@ impl Feedback {
         matches!(self, Self::Look { .. } | Self::Attend { .. } | Self::Release)
     }
 
-    /// The same, once its client's ego motion has moved its places to frame `to_come`.
+    /// The feedback after the client's ego motion has moved its places to frame `to_come`.
     #[must_use]
-    pub fn lying_in(self, to_come: u64) -> Self {
+    pub fn moved_to_frame(self, to_come: u64) -> Self {
         match self {
             Self::Look { points, hold_ns, area, .. } => {
                 Self::Look { points, hold_ns, frame_seq: Some(to_come), area }

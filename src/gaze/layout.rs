@@ -139,7 +139,7 @@ impl Layout {
 
     /// Most tokens of a plan over any source, at most `budget`.
     pub fn capacity(&self, patch_side: u32, budget: usize) -> usize {
-        let largest = Extent::new(Extent::MAX_SIDE, Extent::MAX_SIDE);
+        let largest = Extent::new(Extent::SIDE_MAX, Extent::SIDE_MAX);
         match self {
             Self::Adaptive { .. }
             | Self::Foveal { .. }
@@ -156,7 +156,7 @@ impl Layout {
         matches!(self, Self::Uniform).then(|| uniform::grid(shape.extent(), patch_side, budget))
     }
 
-    /// The plan of at most as many tokens as the budget, where nobody asked for a point.
+    /// The plan of at most as many tokens as the budget, without requested points.
     pub fn plan(&self, request: &PlanRequest<'_>) -> TokenPlan {
         self.plan_around(request, &[])
     }

@@ -226,7 +226,7 @@ impl Motion {
         self.before_from_now = match (next.before_from_now, self.before_from_now) {
             (Ok(next), Ok(before)) => Ok(next.then(before)),
             (Err(Unknown::Cut), _) | (_, Err(Unknown::Cut)) => Err(Unknown::Cut),
-            // What has no texture counts as still.
+            // A block without texture counts as still.
             (Ok(known), _) | (_, Ok(known)) => Ok(known),
             (unknown, _) => unknown,
         };
@@ -370,7 +370,7 @@ impl Motions {
             return;
         }
         swap(&mut self.now, &mut self.before);
-        self.now.take(coarse);
+        self.now.update(coarse);
         let Some(before) = self.seen.replace(at) else {
             return self.begin();
         };
@@ -415,9 +415,9 @@ impl Motions {
     }
 
     /// Masks cover `texels` from now on: the newest two pictures count as black there, and their motion is measured again.
-    pub fn hide(&mut self, texels: &TileSet) {
-        self.now.hide(texels);
-        self.before.hide(texels);
+    pub fn apply_mask(&mut self, texels: &TileSet) {
+        self.now.apply_mask(texels);
+        self.before.apply_mask(texels);
         self.begin();
         if 0 < self.valid {
             self.measure(&|parts, work| parts.iter_mut().for_each(work));

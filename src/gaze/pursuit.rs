@@ -93,7 +93,7 @@ impl Track {
         self.velocity = Some(added(velocity, (gain * error.0, gain * error.1)));
     }
 
-    /// Whether nobody knows any more where it is, or it has left the image.
+    /// Whether the object is lost or has left the image.
     pub(super) fn is_lost(&self, image: Extent) -> bool {
         let is_out = |place: f64, side: u32| place < 0.0 || f64::from(side) < place;
         let (x, y) = self.place;

@@ -66,7 +66,7 @@ impl Sight {
     }
 
     /// Masks cover `texels` of the coarse level: forgets what was seen there, and that it was.
-    pub fn hide(&mut self, texels: &TileSet) {
+    pub fn apply_mask(&mut self, texels: &TileSet) {
         let shape = PyramidShape::new(self.extent);
         let level = CoarseLevel::level_of(shape);
         if texels.grid() != shape.level_extent(level) {

@@ -9,7 +9,7 @@ use crate::layout::adaptive::{
 use crate::layout::{Layout, PlanRequest};
 #[cfg(feature = "serde")]
 use crate::relevance::injection::check_channel_name;
-use crate::relevance::seen::SeenParts;
+use crate::relevance::seen::FrameParts;
 use crate::sight::Sight;
 use foveate_core::channel::cells_of;
 #[cfg(feature = "serde")]
@@ -175,7 +175,7 @@ impl ViewSpec {
     }
 
     /// The most that its decisions read of each frame.
-    pub fn reads(&self) -> SeenParts {
+    pub fn reads(&self) -> FrameParts {
         self.policy.reads(self.parameters.pursuit)
     }
 

@@ -91,7 +91,7 @@ pub enum DecodeError {
 
 impl DecodeError {
     fn unsupported(extent: Extent) -> Self {
-        let most = Extent::MAX_SIDE;
+        let most = Extent::SIDE_MAX;
         Self::Refused(format!("has {extent} pixels (expected sides of 1 to {most})"))
     }
 }

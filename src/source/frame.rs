@@ -202,7 +202,7 @@ mod tests {
         };
         let pictures = PixelFormat::ALL.map(|format| SampleFormat::Picture(format, color));
         let depths = DepthFormat::ALL.map(SampleFormat::Depth);
-        let longest = Extent::MAX_SIDE;
+        let longest = Extent::SIDE_MAX;
         let sides = [(1, 1), (1, longest), (longest, 1), (65, longest), (longest, longest)];
         for samples in pictures.into_iter().chain(depths) {
             for (width, height) in sides {

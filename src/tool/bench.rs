@@ -475,7 +475,7 @@ fn extent(text: &str) -> Result<Extent, String> {
         .split_once('x')
         .and_then(|(width, height)| Some(Extent::new(width.parse().ok()?, height.parse().ok()?)));
     sides.filter(|extent| extent.is_supported()).ok_or_else(|| {
-        format!("expected a width and a height from 1 to {}, such as 1920x1080", Extent::MAX_SIDE)
+        format!("expected a width and a height from 1 to {}, such as 1920x1080", Extent::SIDE_MAX)
     })
 }
 

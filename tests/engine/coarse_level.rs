@@ -34,9 +34,9 @@ const EXTENTS: [(u32, u32); 16] = [
     (4096, 31),
     (8192, 64),
     (8193, 1),
-    (Extent::MAX_SIDE, 1),
-    (3, Extent::MAX_SIDE),
-    (Extent::MAX_SIDE, 40),
+    (Extent::SIDE_MAX, 1),
+    (3, Extent::SIDE_MAX),
+    (Extent::SIDE_MAX, 40),
 ];
 
 /// Format of all tokens.

@@ -42,7 +42,7 @@ const LIMITS_WITHOUT_KEY: [&str; 20] = [
     "WAITING_MAX",
     "EVENTS_MAX",
     "COARSE_SIDE_MAX",
-    "MAX_LEVEL_COUNT",
+    "LEVEL_COUNT_MAX",
     "CELLS_MAX",
     "STROKE_MAX",
     "OCTAVES_MAX",
@@ -109,10 +109,10 @@ fn excessive_configurations() -> BTreeMap<&'static str, String> {
             )),
         ),
         (
-            "MAX_SIDE",
+            "SIDE_MAX",
             view(&format!(
                 "layout = 'rings'\nstrides = [1, 64]\ngrids = [64, {}]",
-                Extent::MAX_SIDE / 64 / 16 + 1
+                Extent::SIDE_MAX / 64 / 16 + 1
             )),
         ),
         ("PUBLISHED_MAX", channels(&list(PUBLISHED_MAX + 1, &|index| format!("'c{index}'")))),

@@ -98,7 +98,7 @@ fn who_comes_later_is_told_what_holds() {
     let mut events = Vec::new();
     for index in 0..80 {
         let shown = if index < 40 { ScenePicture::Flat(0) } else { ScenePicture::Texture(7) };
-        events.extend(detectors.take(&picture(extent, shown, index), &facts(index, 100, 300)));
+        events.extend(detectors.detect(&picture(extent, shown, index), &facts(index, 100, 300)));
         let holds = events.last().is_some_and(|event: &Event| event.phase == Phase::Began);
         assert_eq!(detectors.holds(EventKind::Covered), holds);
         let present: Vec<_> = detectors.present().collect();
@@ -126,7 +126,7 @@ fn a_mask_is_no_event_and_ends_what_it_covers() {
                 let mut texels = TileSet::none_of(detectors.grid());
                 let all = (0..128).flat_map(|y| (0..128).map(move |x| (x, y)));
                 all.filter(|(x, y)| is_masked(*x, *y)).for_each(|(x, y)| texels.insert(x, y));
-                detectors.hide(&texels);
+                detectors.apply_mask(&texels);
             }
             let film = drawn(extent, |x, y| {
                 let is_thing =
@@ -137,7 +137,7 @@ fn a_mask_is_no_event_and_ends_what_it_covers() {
                     (false, false) => 60 + (texture(5, x, y) >> 2),
                 }
             });
-            events.extend(detectors.take(&film, &facts(index, 50, 300)));
+            events.extend(detectors.detect(&film, &facts(index, 50, 300)));
         }
         assert_eq!(events, [], "{is_there}");
     }
@@ -157,7 +157,7 @@ fn what_splits_off_something_known_is_not_told() {
             let halves = [30..40, 40 + apart..50 + apart];
             if is_there && halves.iter().any(|half| half.contains(&x)) { 250 } else { 60 }
         });
-        events.extend(detectors.take(&film, &facts(index, 50, 300)));
+        events.extend(detectors.detect(&film, &facts(index, 50, 300)));
     }
     let appeared: Vec<_> =
         events.iter().filter(|event| event.kind == EventKind::Appeared).collect();
@@ -174,7 +174,7 @@ fn a_thing_that_moves_is_no_camera() {
         let mut detectors = Detectors::new(extent);
         let events = (0..60_u32).flat_map(|index| {
             let film = drawn(extent, |x, y| texture(5, x + if moves(x, y) { index } else { 0 }, y));
-            detectors.take(&film, &facts(index, 100, 300)).to_vec()
+            detectors.detect(&film, &facts(index, 100, 300)).to_vec()
         });
         events.filter(|event| event.kind == EventKind::CameraMoved).count()
     };
@@ -196,7 +196,7 @@ fn played(extent: Extent, scenes: &[Scene]) -> Vec<Event> {
                 tiles_differing: scene.tiles_differing,
                 tile_count: 300,
             };
-            events.extend(detectors.take(&picture(extent, scene.picture, index), &facts));
+            events.extend(detectors.detect(&picture(extent, scene.picture, index), &facts));
         }
     }
     events.extend(detectors.restart(Extent::new(9, 9)));

@@ -235,13 +235,14 @@ fn looking_at_a_box_sets_the_fixations_region() {
             Controller::new(policy, parameters(), false, EXTENT, 1, frame_time(1, 0));
         let points = Points::from_iter([(620.0, 100.5)]);
         let look = Feedback::Look { points, hold_ns: None, frame_seq: None, area };
-        controller.take(&look, frame_time(2, FRAME_NS));
+        controller.accept_feedback(&look, frame_time(2, FRAME_NS));
         let fixation = only(controller.gaze());
         let cut = Region { x0: 595.0, y0: 85.0, x1: 640.0, y1: 116.0 };
         assert_eq!((fixation.region, fixation.share), (Some(cut), Some(0.5)));
         controller.arrive(frame_time(2, FRAME_NS), None);
         // The same place, and no box.
-        controller.take(&Feedback::look_at(620.0, 100.5, None), frame_time(3, 2 * FRAME_NS));
+        controller
+            .accept_feedback(&Feedback::look_at(620.0, 100.5, None), frame_time(3, 2 * FRAME_NS));
         let again = only(controller.gaze());
         assert_eq!(again, Fixation { region: None, share: None, ..fixation });
     }
@@ -254,7 +255,7 @@ fn points_divide_the_share_that_is_asked_for() {
     let points = Points::from_iter([(100.0, 100.0), (500.0, 300.0)]);
     let area = LookArea { size: None, share: Some(0.5) };
     let look = Feedback::Look { points, hold_ns: None, frame_seq: None, area };
-    controller.take(&look, frame_time(2, FRAME_NS));
+    controller.accept_feedback(&look, frame_time(2, FRAME_NS));
     let shares = controller.gaze().fixations.iter().map(|fixation| fixation.share);
     assert!(shares.eq([Some(0.25); 2]));
 }
@@ -273,7 +274,8 @@ fn a_box_that_is_pursued_moves_with_its_middle() {
             let area = LookArea { size: Some((80.0, 40.0)), share: None };
             let points = Points::from_iter([chase.begin]);
             let hold_ns = Some(u64::MAX);
-            controller.take(&Feedback::Look { points, hold_ns, frame_seq: None, area }, at);
+            controller
+                .accept_feedback(&Feedback::Look { points, hold_ns, frame_seq: None, area }, at);
         }
         let what = seen.as_ref().map(|(coarse, frame_seq)| Seen {
             motion: Some(&motions),
@@ -375,7 +377,7 @@ fn a_weighed_channel_decides_what_is_needed_most() {
         course.pass(SECOND_NS, Operation::Nothing).unwrap();
         let before = course.relevance_frame();
         let weights = Arc::new([ChannelWeight { name: "strokes".to_owned(), weight }]);
-        course.controller.take(&Feedback::Weigh(weights), course.at);
+        course.controller.accept_feedback(&Feedback::Weigh(weights), course.at);
         course.pass(SECOND_NS, Operation::Nothing).unwrap();
         (before, course.gaze.relevance.clone(), course.fixation())
     };
@@ -943,7 +945,7 @@ impl Chase {
                     frame_seq,
                     area: LookArea::default(),
                 };
-                controller.take(&look, at);
+                controller.accept_feedback(&look, at);
             } else if index == self.every && !self.looks {
                 self.attend(&mut controller, self.place(index - 1), at);
             }
@@ -978,7 +980,10 @@ impl Chase {
             (-0.5 * (dx * dx + dy * dy)).exp()
         };
         let frame_seq = at.frame_seq - 1;
-        controller.take(&Feedback::Attend { map: map_from(bump), frame_seq, lies_in: None }, at);
+        controller.accept_feedback(
+            &Feedback::Attend { map: map_from(bump), frame_seq, lies_in: None },
+            at,
+        );
     }
 
     fn place(&self, index: u64) -> (f64, f64) {
@@ -1181,7 +1186,7 @@ impl Course {
                 return self.controller.resize(self.extent, self.at);
             }
         };
-        self.controller.take(&feedback, self.at);
+        self.controller.accept_feedback(&feedback, self.at);
     }
 
     fn check(

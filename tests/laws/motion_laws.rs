@@ -439,7 +439,7 @@ fn late_by(ground: &Ground, late: u64, known: Known, every: u64) -> f64 {
                 if is_told { (transform.map_now(&map).unwrap(), Some(frame)) } else { (map, None) };
             let map = Arc::new(map);
             let attend = Feedback::Attend { map, frame_seq: frame - late, lies_in };
-            controller.take(&attend, at(frame));
+            controller.accept_feedback(&attend, at(frame));
         }
         let before = seen
             .as_ref()
@@ -482,7 +482,7 @@ fn a_map_of_a_still_scene_stays_where_it_is() {
         for frame in 1..=40 {
             if frame % 7 == 3 {
                 let map = Arc::new(bump(EXTENT, (17.0 * frame as f64, 400.0)));
-                controller.take(
+                controller.accept_feedback(
                     &Feedback::Attend { map, frame_seq: frame - 2, lies_in: None },
                     at(frame),
                 );

@@ -183,7 +183,7 @@ fn a_mask_hides_whether_somebody_looked_there() {
         assert_eq!(masked, beside);
         assert!(0.0 < masked.0 && masked.1 == 0.0);
     }
-    scene.hide(&texels, 21);
+    scene.apply_mask(&texels, 21);
     assert_eq!(scene.channel("attention").unwrap()[0], 0.0);
     let [masked, beside] = look(&mut scene, 20);
     assert_eq!(masked, (0.0, 1.0), "as if nobody had looked");

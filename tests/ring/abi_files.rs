@@ -62,7 +62,7 @@ fn constants() -> Vec<(&'static str, u64, &'static str)> {
         ("FOVEAE_MAX", bytes(FOVEAE_MAX), "Most fixations of a frame."),
         ("SLOT_COUNT_MIN", abi::MIN_SLOT_COUNT.into(), "Fewest slots of a ring."),
         ("SLOT_COUNT_MAX", abi::SLOT_COUNT_MAX.into(), "Most slots of a ring."),
-        ("SOURCE_SIDE_MAX", Extent::MAX_SIDE.into(), "Longest side of a source, in pixels."),
+        ("SOURCE_SIDE_MAX", Extent::SIDE_MAX.into(), "Longest side of a source, in pixels."),
         ("TOKEN_CAPACITY_MAX", bytes(abi::CAPACITY_MAX), "Most tokens of a frame."),
         ("PATCH_SIDE_MAX", abi::PATCH_SIDE_MAX.into(), "Longest side of a token, in texels."),
         ("STEP_MAX", STEP_MAX.into(), "Most source pixels of a texel along an axis."),

@@ -326,10 +326,10 @@ pub struct SmallPicture {
 impl SmallPicture {
     fn read(mut bytes: &[u8]) -> Vec<Self> {
         let bytes = &mut bytes;
-        assert_eq!(take::<4>(bytes), *b"FVT1");
+        assert_eq!(read_array::<4>(bytes), *b"FVT1");
         let pictures = (0..word(bytes)).map(|_| {
             let [name, width, height, _] = [0; 4].map(|_| short(bytes));
-            let age_ns = u64::from_le_bytes(take(bytes));
+            let age_ns = u64::from_le_bytes(read_array(bytes));
             let (view, rest) = bytes.split_at(usize::from(name));
             let (rgb, rest) = rest.split_at(3 * usize::from(width) * usize::from(height));
             *bytes = rest;
@@ -393,9 +393,9 @@ impl Record {
 impl Packet {
     fn read(mut bytes: &[u8]) -> Self {
         let bytes = &mut bytes;
-        assert_eq!(take::<4>(bytes), *b"FVW3");
-        let [pane, is_whole] = take::<2>(bytes);
-        let patch_side = u16::from_le_bytes(take(bytes));
+        assert_eq!(read_array::<4>(bytes), *b"FVW3");
+        let [pane, is_whole] = read_array::<2>(bytes);
+        let patch_side = u16::from_le_bytes(read_array(bytes));
         let serial = word(bytes);
         let count = word(bytes);
         let sent_count = word(bytes);
@@ -408,10 +408,10 @@ impl Packet {
             extent: [word(bytes), word(bytes)],
             tiles: [word(bytes), word(bytes)],
             fixations: vec![Default::default(); word(bytes) as usize],
-            frame_seq: u64::from_le_bytes(take(bytes)),
-            ring_sequence: u64::from_le_bytes(take(bytes)),
-            age_ns: u64::from_le_bytes(take(bytes)),
-            epoch: u64::from_le_bytes(take(bytes)),
+            frame_seq: u64::from_le_bytes(read_array(bytes)),
+            ring_sequence: u64::from_le_bytes(read_array(bytes)),
+            age_ns: u64::from_le_bytes(read_array(bytes)),
+            epoch: u64::from_le_bytes(read_array(bytes)),
             cell_grid: [short(bytes), short(bytes)],
             cell_side: word(bytes),
             cells: Vec::new(),
@@ -434,8 +434,8 @@ impl Packet {
 impl Record {
     fn read(bytes: &mut &[u8]) -> Self {
         Self {
-            x: i32::from_le_bytes(take(bytes)),
-            y: i32::from_le_bytes(take(bytes)),
+            x: i32::from_le_bytes(read_array(bytes)),
+            y: i32::from_le_bytes(read_array(bytes)),
             sx: short(bytes),
             sy: short(bytes),
             first_column: short(bytes),
@@ -443,8 +443,8 @@ impl Record {
             first_row: short(bytes),
             rows: short(bytes),
             group: short(bytes),
-            extra: take(bytes),
-            relevance: f32::from_le_bytes(take(bytes)),
+            extra: read_array(bytes),
+            relevance: f32::from_le_bytes(read_array(bytes)),
             unchanged: word(bytes),
             texels: word(bytes),
         }
@@ -452,18 +452,18 @@ impl Record {
 }
 
 fn double(bytes: &mut &[u8]) -> f64 {
-    f64::from_le_bytes(take(bytes))
+    f64::from_le_bytes(read_array(bytes))
 }
 
 fn short(bytes: &mut &[u8]) -> u16 {
-    u16::from_le_bytes(take(bytes))
+    u16::from_le_bytes(read_array(bytes))
 }
 
 fn word(bytes: &mut &[u8]) -> u32 {
-    u32::from_le_bytes(take(bytes))
+    u32::from_le_bytes(read_array(bytes))
 }
 
-fn take<const N: usize>(bytes: &mut &[u8]) -> [u8; N] {
+fn read_array<const N: usize>(bytes: &mut &[u8]) -> [u8; N] {
     let (first, rest) = bytes.split_first_chunk().unwrap();
     *bytes = rest;
     *first

@@ -127,7 +127,7 @@ pub(crate) fn kind_of(
     };
     let extent = Extent::new(width, height);
     if !extent.is_supported() {
-        let most = Extent::MAX_SIDE;
+        let most = Extent::SIDE_MAX;
         return Err(value_error(format!(
             "image has {extent} pixels: both sides must lie in 1..={most}"
         )));

@@ -116,7 +116,7 @@ impl Lens {
                     let (radial, shift) = polynomial(coefficients, slopes);
                     let before = slopes;
                     slopes = [(bent[0] - shift[0]) / radial, (bent[1] - shift[1]) / radial];
-                    // More steps change nothing.
+                    // Further steps do not change the result.
                     if slopes == before {
                         break;
                     }

@@ -96,7 +96,7 @@ pub(super) fn take_feedback(
         } else {
             let feedback = if next.is_moved {
                 let to_come = path.arrivals.first_since(next.at_ns);
-                next.feedback.lying_in(to_come.unwrap_or(at.frame_seq))
+                next.feedback.moved_to_frame(to_come.unwrap_or(at.frame_seq))
             } else {
                 next.feedback
             };

@@ -35,7 +35,7 @@ impl EventWatch {
         // A picture of another extent makes other detectors.
         let detectors = self.detectors.as_mut();
         if let Some(detectors) = detectors.filter(|own| own.grid() == texels.grid()) {
-            detectors.hide(texels);
+            detectors.apply_mask(texels);
         }
     }
 
@@ -63,7 +63,7 @@ impl EventWatch {
                 tiles_differing: tracker.differing(),
                 tile_count: tracker.ingested().grid().area(),
             };
-            self.events.extend(detectors.take(coarse, &facts));
+            self.events.extend(detectors.detect(coarse, &facts));
         }
         for event in &self.events {
             self.counters.events.add(event);

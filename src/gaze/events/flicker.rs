@@ -65,7 +65,7 @@ impl Flicker {
         &self.state
     }
 
-    pub(super) fn take(&mut self, now: FrameTime, picture: &PictureStats) -> Option<Event> {
+    pub(super) fn detect(&mut self, now: FrameTime, picture: &PictureStats) -> Option<Event> {
         let band_count = (picture.grid.height as usize).min(BANDS_MAX);
         let slot = self.count % WINDOW;
         for (band, mean) in self.means[slot].iter_mut().enumerate().take(band_count) {

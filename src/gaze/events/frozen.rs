@@ -47,7 +47,7 @@ impl Frozen {
         &self.state
     }
 
-    pub(super) fn take(&mut self, now: FrameTime, facts: &FrameFacts) -> Option<Event> {
+    pub(super) fn detect(&mut self, now: FrameTime, facts: &FrameFacts) -> Option<Event> {
         let before = std::mem::replace(&mut self.newest, now);
         let Some(changed) = self.changed.filter(|_| facts.is_live) else {
             self.changed = Some(now);

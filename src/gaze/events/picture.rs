@@ -48,7 +48,7 @@ impl PictureStats {
         }
     }
 
-    pub(super) fn take(&mut self, coarse: &CoarseLevel) {
+    pub(super) fn update(&mut self, coarse: &CoarseLevel) {
         for (luma, texel) in self.luma.iter_mut().zip(&coarse.texels) {
             *luma = luma_of(*texel);
         }

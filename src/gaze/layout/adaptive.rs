@@ -55,7 +55,7 @@ pub(super) fn tokens(
         foci.iter().filter(|focus| focus.own_share.is_some()).collect();
     for (index, focus) in asked.iter().enumerate() {
         let left = budget - tree.count;
-        // What an earlier one did not need is there for the later ones.
+        // Later targets also share what earlier ones left over.
         let even = left / (asked.len() - index);
         let given = focus.share.filter(|share| is_share(*share));
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share")]

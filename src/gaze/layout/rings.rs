@@ -160,7 +160,7 @@ impl Rings {
 }
 
 fn ring_of(stride: u32, grid: u32) -> Result<PatchRing, String> {
-    let width_max = Extent::MAX_SIDE;
+    let width_max = Extent::SIDE_MAX;
     let narrow = u16::try_from(stride).ok().zip(u16::try_from(grid).ok());
     let ring = narrow.map(|(stride, grid)| PatchRing { stride, grid });
     ring.filter(|ring| (1..=STEP_MAX).contains(&ring.stride) && 1 <= ring.grid)

@@ -33,14 +33,14 @@ pub struct SeenTiles<'a> {
 
 /// Which parts of a frame somebody wants to [see](Seen).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SeenParts {
+pub struct FrameParts {
     /// The coarse level, and what moved up to the frame.
     pub coarse: bool,
     /// The tiles.
     pub tiles: bool,
 }
 
-impl SeenParts {
+impl FrameParts {
     /// The parts of both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {

@@ -105,7 +105,7 @@ impl Background {
     }
 
     /// Forgets what was seen in `texels` of the newest picture, which are black in it.
-    pub(crate) fn hide(&mut self, texels: &TileSet) {
+    pub(crate) fn apply_mask(&mut self, texels: &TileSet) {
         if self.aligned.is_still() {
             for index in texels.indices() {
                 self.level[3 * index..][..3].fill(0.0);

@@ -148,7 +148,7 @@ impl ChannelWeigher {
         fixations: &[Fixation],
         now_ns: u64,
     ) {
-        // So that a channel whose time is over decides no more.
+        // Drop expired channels before the decision.
         self.scene.forget(now_ns);
         if !self.is_active() {
             self.relevance = None;
@@ -179,9 +179,9 @@ impl ChannelWeigher {
         settle(&mut self.relevance, map, self.scene.frame_seq());
     }
 
-    pub(super) fn hide(&mut self, texels: &TileSet, frame_seq: u64) {
-        self.saliency.hide(texels);
-        self.scene.hide(texels, frame_seq);
+    pub(super) fn apply_mask(&mut self, texels: &TileSet, frame_seq: u64) {
+        self.saliency.apply_mask(texels);
+        self.scene.apply_mask(texels, frame_seq);
         self.score.clear();
         self.values.clear();
         self.relevance = None;

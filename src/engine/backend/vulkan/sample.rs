@@ -15,7 +15,7 @@ use crate::planes::SamplerSpec;
 use crate::reuse::Reuse;
 use foveate_core::clock::Span;
 use foveate_core::geometry::plan::{Token, TokenPlan};
-use foveate_core::geometry::pyramid::{MAX_LEVEL_COUNT, PyramidShape, TILE_LEVEL_COUNT};
+use foveate_core::geometry::pyramid::{LEVEL_COUNT_MAX, PyramidShape, TILE_LEVEL_COUNT};
 use foveate_core::token::{Outside, Rounding, TokenFormat};
 use foveate_gpu::{
     Binding, BindingKind, Buffer, BufferKind, ComputePass, ComputePassDesc, Gpu, GpuError, Lane,
@@ -86,7 +86,7 @@ pub(super) struct SamplePass {
     format: TokenFormat,
     capacity: usize,
     /// Offset of each level in the tail, in texels.
-    tail_offsets: [u32; MAX_LEVEL_COUNT as usize],
+    tail_offsets: [u32; LEVEL_COUNT_MAX as usize],
 }
 
 /// The sampling passes of a view.
@@ -265,7 +265,7 @@ fn token_source(
     token: Token,
     shape: PyramidShape,
     format: TokenFormat,
-    tail_offsets: &[u32; MAX_LEVEL_COUNT as usize],
+    tail_offsets: &[u32; LEVEL_COUNT_MAX as usize],
 ) -> TokenSource {
     let Token { x, y, sx, sy, .. } = token;
     let patch_side = format.patch_side;
@@ -293,8 +293,8 @@ fn texels_per_word(format: TokenFormat) -> u32 {
     count(WORD_BYTES / format.dtype.bytes())
 }
 
-fn tail_offsets(shape: PyramidShape) -> [u32; MAX_LEVEL_COUNT as usize] {
-    let mut offsets = [0; MAX_LEVEL_COUNT as usize];
+fn tail_offsets(shape: PyramidShape) -> [u32; LEVEL_COUNT_MAX as usize] {
+    let mut offsets = [0; LEVEL_COUNT_MAX as usize];
     for level in TILE_LEVEL_COUNT..shape.level_count() {
         offsets[level as usize] = count(tail_offset(shape, level));
     }

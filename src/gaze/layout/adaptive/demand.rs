@@ -11,7 +11,7 @@ use foveate_core::frame::FrameTime;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::patch::{Patch, PatchGrids};
 use foveate_core::geometry::plan::TokenPlan;
-use foveate_core::geometry::pyramid::MAX_LEVEL_COUNT;
+use foveate_core::geometry::pyramid::LEVEL_COUNT_MAX;
 use foveate_core::geometry::region::PixelBox;
 use foveate_core::geometry::relevance::Relevance;
 
@@ -187,7 +187,7 @@ impl Demand {
         let Self { memory, grid, base, finest, ages, shares, weights, sums, whole, need, .. } =
             self;
         let lost = &mut self.row;
-        let losses: ArrayVec<&[u32], { MAX_LEVEL_COUNT as usize }> = (1..=u32::from(*base))
+        let losses: ArrayVec<&[u32], { LEVEL_COUNT_MAX as usize }> = (1..=u32::from(*base))
             .map(|level| detail.losses(level).expect("all levels up to the base"))
             .collect();
         let width = grid.width as usize;
