@@ -130,7 +130,7 @@ mod tests {
 
     use super::*;
 
-    /// As `camera_calibration` of ROS writes it.
+    /// A calibration in the form of ROS's `camera_calibration`.
     const CALIBRATION: &str = "\
 image_width: 1280
 image_height: 720

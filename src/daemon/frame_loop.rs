@@ -160,7 +160,7 @@ impl FrameLoop {
     fn iterate(&mut self, event: SourceEvent, depth_at: Moment) -> Result<(), StreamFailure> {
         self.change_views();
         match event {
-            SourceEvent::Frame(frame) => self.step(&frame, depth_at)?,
+            SourceEvent::Frame(frame) => self.process_frame(&frame, depth_at)?,
             SourceEvent::Lost(loss) => self.lose(&loss),
             SourceEvent::Corrupted => self.await_keyframe(),
             SourceEvent::Nothing | SourceEvent::Ended(_) => self.watch_for_stall(),
@@ -168,7 +168,11 @@ impl FrameLoop {
         Ok(())
     }
 
-    fn step(&mut self, frame: &CapturedFrame, depth_at: Moment) -> Result<(), StreamFailure> {
+    fn process_frame(
+        &mut self,
+        frame: &CapturedFrame,
+        depth_at: Moment,
+    ) -> Result<(), StreamFailure> {
         let stamp = frame.stamp();
         let Ok(view) = frame.view() else {
             self.port.counters().frames_refused.add(1);

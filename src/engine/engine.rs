@@ -191,7 +191,7 @@ impl Engine {
         for view in &mut *views {
             assert_eq!(view.generation, self.generation, "a view that was built for this engine");
             if !view.planes.is_resting() {
-                view.step(at, seen, shape);
+                view.plan_frame(at, seen, shape);
             }
         }
         self.keep(parts_read_by(views).and(parts_read_by(later)));
@@ -304,7 +304,7 @@ impl Engine {
         let at = FrameTime::of(stamp);
         // The coarse level is of the frame before, but the tiles are of this frame already: leave them out.
         let seen = self.seen().map(|seen| Seen { tiles: None, ..seen });
-        view.step(at, seen, self.shape());
+        view.plan_frame(at, seen, self.shape());
         begin(std::slice::from_mut(view));
         if view.follows_detail() {
             self.sample_by_detail(at, view)?;

@@ -257,7 +257,12 @@ impl<S> View<S> {
     }
 
     /// Plans the tokens of the frame of `at` for where it looks; `seen` is the frame before.
-    pub(crate) fn step(&mut self, at: FrameTime, seen: Option<Seen<'_>>, shape: PyramidShape) {
+    pub(crate) fn plan_frame(
+        &mut self,
+        at: FrameTime,
+        seen: Option<Seen<'_>>,
+        shape: PyramidShape,
+    ) {
         let gaze = self.gaze_step(at, |gaze| gaze.arrive(at, seen));
         if self.gaze.as_ref().is_some_and(Controller::plans_afresh) {
             self.forget_plan();
@@ -311,7 +316,7 @@ impl<S> View<S> {
         self.needs.levels().filter(|_| !self.planes.is_resting())
     }
 
-    /// Plans the tokens of the frame of `at` by its `detail`, for the gaze that the newest [`step`](Self::step) decided.
+    /// Plans the tokens of the frame of `at` by its `detail`, for the gaze that the newest [`plan_frame`](Self::plan_frame) decided.
     pub(crate) fn plan_by_detail(
         &mut self,
         detail: &Detail,

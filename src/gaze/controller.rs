@@ -101,7 +101,7 @@ pub enum Policy<Log = Arc<GazeLog>, File = Arc<Scorer>> {
         )]
         #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Real<0, 100>, _, _>"))]
         x: f64,
-        /// The same.
+        /// Row of the point, like `x`.
         #[cfg_attr(
             feature = "serde",
             serde(default = "middle", skip_serializing_if = "is_middle")

@@ -126,12 +126,12 @@ impl Detectors {
             DARK.0 <= picture.dark || (self.had_structure && picture.structured < STRUCTURED.0);
         let is_free = STRUCTURED.1 < picture.structured && picture.dark < DARK.1;
         let covered = if is_covered { Some(true) } else { is_free.then_some(false) };
-        events.extend(self.covered.step(now, covered, picture.mean));
+        events.extend(self.covered.update(now, covered, picture.mean));
 
         let clipped = picture.clipped;
         let signal = if CLIPPED.0 <= clipped { Some(true) } else { None };
         let signal = if clipped <= CLIPPED.1 { Some(false) } else { signal };
-        events.extend(self.over_exposed.step(now, signal, clipped));
+        events.extend(self.over_exposed.update(now, signal, clipped));
 
         events.extend(self.frozen.detect(now, facts));
         events.extend(self.flicker.detect(now, picture));

@@ -65,7 +65,7 @@ pub enum Layout {
     Uniform,
     /// As foveal, of boxes that may be halved along one axis.
     Directional {
-        /// As of foveal.
+        /// Eccentricity at which magnification has halved, as in the layout `foveal`.
         #[cfg_attr(
             feature = "serde",
             serde(rename = "e0", default, deserialize_with = "optional::<Pixels, _, _>")

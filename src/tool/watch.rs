@@ -132,7 +132,7 @@ impl ViewWatcher {
             && self.ended.is_none()
             && most.is_none_or(|most| self.meter.frames() < most.get())
         {
-            self.step(until.slice(), out)?;
+            self.show_next(until.slice(), out)?;
             if self.display != DisplayMode::Json && interval <= drawn_at.elapsed() {
                 drawn_at = Instant::now();
                 self.draw(out).map_err(ToolError::Output)?;
@@ -151,7 +151,7 @@ impl ViewWatcher {
     }
 
     /// Waits for a frame and counts it.
-    fn step(&mut self, timeout: Duration, out: &mut dyn Write) -> Result<(), ToolError> {
+    fn show_next(&mut self, timeout: Duration, out: &mut dyn Write) -> Result<(), ToolError> {
         match self.subscription.next_in_order(&mut self.frame, timeout) {
             Ok(Next::Frame { missed }) => return self.observe(missed, out),
             Ok(Next::TimedOut) => {}

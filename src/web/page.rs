@@ -353,7 +353,7 @@ impl Page {
                 .await?;
             }
             FromPage::Step { by } => {
-                self.move_playhead(socket, |playhead| playhead.step(by)).await?
+                self.move_playhead(socket, |playhead| playhead.move_by(by)).await?
             }
             FromPage::Live => self.resume(socket).await?,
             FromPage::Thumbnail { at } => self.send_thumbnail(at, socket).await?,

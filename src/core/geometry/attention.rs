@@ -45,14 +45,14 @@ pub enum AttentionError {
     },
     /// A value is NaN or infinite.
     NotFinite {
-        /// Its index.
+        /// Index of the weight.
         index: usize,
         /// The value.
         value: f32,
     },
     /// A value is negative.
     Negative {
-        /// Its index.
+        /// Index of the weight.
         index: usize,
         /// The value.
         value: f32,

@@ -114,7 +114,7 @@ impl Shift {
         if has_moved && !self.state.is_on() {
             self.travelled = 0.0;
         }
-        let event = self.state.step(now, Some(has_moved), self.travelled + distance);
+        let event = self.state.update(now, Some(has_moved), self.travelled + distance);
         let is_away = has_moved && KEY_AWAY <= dx.abs().max(dy.abs());
         let was_away = std::mem::replace(&mut self.was_away, is_away);
         // The second frame after a blow needs the key of the first.

@@ -31,7 +31,7 @@ impl Hysteresis {
     }
 
     /// Takes the signal of a frame: that it holds, that it does not, or neither, which changes nothing.
-    pub(super) fn step(
+    pub(super) fn update(
         &mut self,
         now: FrameTime,
         signal: Option<bool>,

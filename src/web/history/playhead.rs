@@ -131,7 +131,7 @@ impl Playhead {
         self.index = self.frames.index_at(at_ms);
     }
 
-    pub(crate) fn step(&mut self, by: i32) {
+    pub(crate) fn move_by(&mut self, by: i32) {
         let last = self.frames.count() - 1;
         self.index = self.index.saturating_add_signed(by as isize).min(last);
     }
