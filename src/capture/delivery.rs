@@ -102,7 +102,7 @@ impl Delivery {
             masking: Masking::new(masks, spec.background, pool.clone()),
             masked: None,
             unfilled: 0,
-            limit: spec.frame_interval.map(RateLimit::new),
+            limit: spec.frame_interval().map(RateLimit::new),
             round: Round::default(),
             refusal: None,
             stream: spec.stream.clone(),

@@ -79,7 +79,12 @@ impl StreamConfig {
         let device_allowed = "with `backend` as \"auto\" or \"vulkan\"";
         let is_cpu = self.backend == BackendChoice::Cpu;
         table.allow("device", !is_cpu, "backend", device_allowed);
-        table.allow("restart_timeout_ms", self.restart, "restart", "where `restart` is true");
+        table.allow(
+            "restart_timeout_ms",
+            self.capture.restart,
+            "restart",
+            "where `restart` is true",
+        );
         for change in table.tables("change") {
             let is_fixed = matches!(self.change.config.threshold, Threshold::Fixed(_));
             let place = "with the threshold \"auto\" or \"source\"";
@@ -94,7 +99,7 @@ impl StreamConfig {
             camera.validate(&table, directory);
         }
         for (depth, table) in self.depth.iter_mut().zip(table.tables("depth")) {
-            depth.validate(&table, directory, self.pace);
+            depth.validate(&table, directory, self.capture.pace);
         }
         self.validate_masks(table);
         let tables = table.tables("view");
@@ -122,7 +127,7 @@ impl StreamConfig {
             return table.refuse("mask", message);
         }
         let mut seen = BTreeSet::new();
-        for ((place, mask), table) in (1..).zip(&mut self.masks).zip(&tables) {
+        for ((place, mask), table) in (1..).zip(&mut self.capture.masks).zip(&tables) {
             table.need("points");
             if mask.name.is_empty() {
                 mask.name = format!("mask-{place}");
@@ -139,7 +144,9 @@ impl StreamConfig {
 
     /// Refuses what this kind of source cannot do. The abilities of a pipeline are known only once it runs.
     fn validate_source(&mut self, table: &Table<'_>, directory: &Path) {
-        let Some(kind) = validate_source(&mut self.source, table, directory) else { return };
+        let Some(kind) = validate_source(&mut self.capture.source, table, directory) else {
+            return;
+        };
         let with_latency = "with an `rtsp://` source, or a pipeline that contains ${latency_ms}";
         table.allow("latency_ms", kind == ShorthandKind::Rtsp, "source", with_latency);
         let is_http = kind == ShorthandKind::Http;
@@ -149,16 +156,16 @@ impl StreamConfig {
         let is_followed = kind.is_clip() || kind == ShorthandKind::Rtsp;
         let with_addresses = "with an address, a clip or a pipeline";
         table.allow("follow_addresses", is_followed, "source", with_addresses);
-        if kind.is_clip() && self.live != Some(true) {
+        if kind.is_clip() && self.capture.live != Some(true) {
             return;
         }
-        if self.pace == Pace::EveryFrame {
+        if self.capture.pace == Pace::EveryFrame {
             table.refuse(
                 "pace",
                 "a live source cannot wait for \"every-frame\"; expected \"realtime\" here",
             );
         }
-        if self.looped {
+        if self.capture.looped {
             table.refuse("loop", "a live source has no end; expected false here");
         }
     }
@@ -167,7 +174,7 @@ impl StreamConfig {
 impl StreamConfig {
     /// Resolves the path of certificate authorities, and refuses them where no source is encrypted.
     fn validate_tls(&mut self, table: &Table<'_>, directory: &Path) {
-        if let Tls::CaFile(file) = &mut self.tls {
+        if let Tls::CaFile(file) = &mut self.capture.tls {
             if file.starts_with("~") {
                 table.refuse("tls", NO_HOME);
             }
@@ -178,7 +185,8 @@ impl StreamConfig {
             SourceChoice::Shorthand(text) => Server::of(text).is_ok_and(|server| server.has_tls()),
             SourceChoice::Pipeline(_) | SourceChoice::PipelineFile(_) => true,
         };
-        let is_encrypted = [Some(&self.source), depth].into_iter().flatten().any(may_encrypt);
+        let is_encrypted =
+            [Some(&self.capture.source), depth].into_iter().flatten().any(may_encrypt);
         let with_tls = "with an `https://` or `rtsps://` source, or a pipeline";
         table.allow("tls", is_encrypted, "source", with_tls);
     }

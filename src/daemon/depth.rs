@@ -304,9 +304,9 @@ impl DepthInlet {
 /// Whether pictures and depth are both played from files, as far as that is known. With `loop`, a pipeline is expected to have an end.
 fn are_clips(config: &StreamConfig, depth: &DepthConfig) -> bool {
     let is_clip = |source: &SourceChoice| source.kind().map(ShorthandKind::is_clip);
-    config.live != Some(true)
-        && is_clip(&config.source).unwrap_or(false)
-        && is_clip(&depth.source).unwrap_or(config.looped)
+    config.capture.live != Some(true)
+        && is_clip(&config.capture.source).unwrap_or(false)
+        && is_clip(&depth.source).unwrap_or(config.capture.looped)
 }
 
 /// The moment by which a picture is paired. Only clips start over.

@@ -13,7 +13,7 @@ use crate::stream::{
 };
 use foveate::messages::end_text;
 use foveate_capture::reconnecting::{Loss, ReconnectingSource, SourceEvent};
-use foveate_capture::{CapturedFrame, End, SourceSpec, warn_of_picture};
+use foveate_capture::{CapturedFrame, End, warn_of_picture};
 use foveate_config::{StreamConfig, ViewConfig};
 use foveate_control::StreamState;
 use foveate_core::camera::Camera;
@@ -89,7 +89,7 @@ impl FrameLoop {
             .with_events(config.events)
             .with_motion(config.motion);
         let masks = Arc::clone(port.masks());
-        let source = ReconnectingSource::new(&SourceSpec::from(config), &masks, port.counters());
+        let source = ReconnectingSource::new(&config.source(), &masks, port.counters());
         let builder = stream.view_builder().clone();
         let view_thread = views::start(&config.name, builder, port.commands.clone())?;
         Ok(Self {

@@ -338,7 +338,7 @@ fn failures_of(stream: &StreamConfig, deadline: Option<Instant>) -> Vec<StreamFa
     let views = stream.views.iter().filter_map(|view| ServedView::try_from(view).err());
     let mut found: Vec<_> = views.map(StreamFailure::from).collect();
     found.extend(running::camera(stream).err());
-    found.extend(check(&SourceSpec::from(stream)).map(StreamFailure::from));
+    found.extend(check(&stream.source()).map(StreamFailure::from));
     let depth = stream.depth_source();
     found.extend(depth.and_then(|spec| check(&spec)).map(StreamFailure::Depth));
     found
@@ -391,10 +391,11 @@ pub fn masked(config: &Config) -> Vec<SecretMask> {
 /// Masks what is secret in the configuration of a stream.
 fn masked_of(stream: &StreamConfig) -> SecretMask {
     let depth = stream.depth.as_ref();
-    let texts = [stream.source.text()].into_iter().chain(depth.map(|depth| depth.source.text()));
+    let texts =
+        [stream.capture.source.text()].into_iter().chain(depth.map(|depth| depth.source.text()));
     let texts: Vec<_> = texts.collect();
     let parameters = depth.into_iter().flat_map(|depth| depth.parameters.values());
-    let texts = texts.iter().chain(stream.parameters.values()).chain(parameters);
+    let texts = texts.iter().chain(stream.capture.parameters.values()).chain(parameters);
     texts.fold(SecretMask::new(&stream.secrets), |masked, text| masked.and_credentials_in(text))
 }
 
@@ -402,7 +403,7 @@ fn stream_spec(config: &StreamConfig, masks: Arc<Masks>) -> StreamSpec {
     StreamSpec {
         masks,
         name: config.name.clone(),
-        source: redacted(&config.source.text()),
+        source: redacted(&config.capture.source.text()),
         views: config.views.clone(),
         is_recording: false,
     }

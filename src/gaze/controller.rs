@@ -1,12 +1,10 @@
 //! The gaze controller: combines a policy and client feedback into the gaze of a view.
 
 use std::collections::BTreeMap;
-#[cfg(feature = "serde")]
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::log::GazeLog;
-#[cfg(feature = "serde")]
 use super::log::GazeLogError;
 use super::need::Need;
 use super::policy::FixationPolicy;
@@ -19,29 +17,23 @@ use super::weigher::channels::{ChannelWeigher, Scoring};
 use super::weigher::saliency::SaliencyWeigher;
 use crate::GazeParameters;
 use crate::feedback::Feedback;
-#[cfg(feature = "serde")]
 use crate::feedback::{CHANNEL_WEIGHT_MAX, CHANNEL_WEIGHTS_MAX};
-#[cfg(feature = "serde")]
 use crate::relevance::injection::check_channel_name;
 use crate::relevance::scene::Scene;
 use crate::relevance::scorer::Scorer;
-#[cfg(feature = "serde")]
 use crate::relevance::scorer::ScorerError;
 use crate::relevance::seen::{FrameParts, Seen};
 use foveate_core::frame::FrameTime;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{FOVEAE_MAX, Gaze};
 use foveate_core::geometry::tile::TileSet;
-#[cfg(feature = "serde")]
 use foveate_core::value::{ConfigValue, Real, Whole, checked, newtype};
-#[cfg(feature = "serde")]
 use serde::Deserialize;
 
 /// What a view looks at when no client tells it otherwise. `Log` is the log that is replayed, or the path of one; `File` a
 /// scorer, or the path of one.
-#[derive(Clone, Debug, Default, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Policy<Log = Arc<GazeLog>, File = Arc<Scorer>> {
     /// What a client asks for; where clients are silent what the view needs most, as far as clients weigh channels.
     #[default]
@@ -49,18 +41,12 @@ pub enum Policy<Log = Arc<GazeLog>, File = Arc<Scorer>> {
     /// One point, until a client moves the view to others.
     Fixed {
         /// From 0 at the left edge of the source to 1 at the right one.
-        #[cfg_attr(
-            feature = "serde",
-            serde(default = "middle", skip_serializing_if = "is_middle")
-        )]
-        #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Real<0, 100>, _, _>"))]
+        #[serde(default = "middle", skip_serializing_if = "is_middle")]
+        #[serde(deserialize_with = "checked::<Real<0, 100>, _, _>")]
         x: f64,
         /// From 0 at the top edge of the source to 1 at the bottom one.
-        #[cfg_attr(
-            feature = "serde",
-            serde(default = "middle", skip_serializing_if = "is_middle")
-        )]
-        #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Real<0, 100>, _, _>"))]
+        #[serde(default = "middle", skip_serializing_if = "is_middle")]
+        #[serde(deserialize_with = "checked::<Real<0, 100>, _, _>")]
         y: f64,
     },
     /// The attention that clients send, and as [`Saliency`](Self::Saliency) where they are silent.
@@ -70,51 +56,44 @@ pub enum Policy<Log = Arc<GazeLog>, File = Arc<Scorer>> {
     /// What the view needs most, weighed by what a scorer makes of the channels.
     Relevance {
         /// A trained one; `None` is the default, which needs no training.
-        #[cfg_attr(feature = "serde", serde(default = "none"))]
+        #[serde(default = "none")]
         scorer: Option<File>,
         /// What channels add to the score; see [`ChannelWeight`](crate::feedback::ChannelWeight). Given for the default
         /// scorer, they replace its own.
-        #[cfg_attr(feature = "serde", serde(default))]
-        #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<ChannelWeights, _, _>"))]
+        #[serde(default)]
+        #[serde(deserialize_with = "checked::<ChannelWeights, _, _>")]
         weights: BTreeMap<String, f32>,
         /// 2 to give the scorer its own first score as the channel `relevance`.
-        #[cfg_attr(feature = "serde", serde(default = "one"))]
-        #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Whole<1, 2>, _, _>"))]
+        #[serde(default = "one")]
+        #[serde(deserialize_with = "checked::<Whole<1, 2>, _, _>")]
         passes: u32,
     },
     /// Replays a recorded gaze.
     Replay {
         /// The log that `foveate record` wrote.
-        #[cfg_attr(feature = "serde", serde(default))]
+        #[serde(default)]
         log: Log,
     },
     /// A policy for each fovea, in order: a list in configurations.
-    #[cfg_attr(feature = "serde", serde(rename = "[]"))]
+    #[serde(rename = "[]")]
     Several {
         /// As many as foveae; equal ones stand together.
-        #[cfg_attr(feature = "serde", serde(default))]
+        #[serde(default)]
         policy: Vec<FoveaPolicy>,
         /// Where a fixed one looks, as with [`Fixed`](Self::Fixed).
-        #[cfg_attr(
-            feature = "serde",
-            serde(default = "middle", skip_serializing_if = "is_middle")
-        )]
-        #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Real<0, 100>, _, _>"))]
+        #[serde(default = "middle", skip_serializing_if = "is_middle")]
+        #[serde(deserialize_with = "checked::<Real<0, 100>, _, _>")]
         x: f64,
         /// Row of the point, like `x`.
-        #[cfg_attr(
-            feature = "serde",
-            serde(default = "middle", skip_serializing_if = "is_middle")
-        )]
-        #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Real<0, 100>, _, _>"))]
+        #[serde(default = "middle", skip_serializing_if = "is_middle")]
+        #[serde(deserialize_with = "checked::<Real<0, 100>, _, _>")]
         y: f64,
     },
 }
 
 /// What one of several foveae looks at; as the [`Policy`] of that name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum FoveaPolicy {
     /// What clients ask for, and what the view needs most where they are silent.
     Auto,
@@ -163,17 +142,14 @@ impl FoveaPolicy {
     }
 }
 
-#[cfg(feature = "serde")]
 fn middle() -> f64 {
     0.5
 }
 
-#[cfg(feature = "serde")]
 fn is_middle(place: &f64) -> bool {
     *place == middle()
 }
 
-#[cfg(feature = "serde")]
 newtype!(
     /// Weights of channels.
     ChannelWeights(BTreeMap<String, f32>):
@@ -191,12 +167,10 @@ newtype!(
     }
 );
 
-#[cfg(feature = "serde")]
 fn none<File>() -> Option<File> {
     None
 }
 
-#[cfg(feature = "serde")]
 fn one() -> u32 {
     1
 }
@@ -275,7 +249,6 @@ impl<Log, File> std::fmt::Display for Policy<Log, File> {
 }
 
 /// A file that a policy names and that cannot be used.
-#[cfg(feature = "serde")]
 #[derive(Debug)]
 pub enum PolicyFileError {
     /// The gaze log that it replays.
@@ -284,7 +257,6 @@ pub enum PolicyFileError {
     Scorer(ScorerError),
 }
 
-#[cfg(feature = "serde")]
 impl std::fmt::Display for PolicyFileError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -294,7 +266,6 @@ impl std::fmt::Display for PolicyFileError {
     }
 }
 
-#[cfg(feature = "serde")]
 impl std::error::Error for PolicyFileError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
@@ -304,7 +275,6 @@ impl std::error::Error for PolicyFileError {
     }
 }
 
-#[cfg(feature = "serde")]
 impl Policy<PathBuf, PathBuf> {
     /// The policy, with its files.
     ///

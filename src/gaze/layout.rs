@@ -10,7 +10,6 @@ use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::region::Region;
 use foveate_core::geometry::relevance::RelevanceMap;
-#[cfg(feature = "serde")]
 use foveate_core::value::{Pixels, Whole, checked, optional};
 
 pub mod adaptive;
@@ -26,37 +25,27 @@ use self::inset::Inset;
 use self::rings::Rings;
 
 /// How a view spends its budget of tokens.
-#[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Layout {
     // The first is the default of configurations.
     /// Finest where the picture loses most to a coarser step.
     Adaptive {
         /// What the consumer keeps between frames.
-        #[cfg_attr(feature = "serde", serde(default))]
+        #[serde(default)]
         memory: ConsumerMemory,
     },
     /// Full resolution at the fixations, coarser with eccentricity.
     Foveal {
         /// The eccentricity in pixels at which magnification has halved; `None` is
         /// [`foveal::default_e0_px`].
-        #[cfg_attr(
-            feature = "serde",
-            serde(rename = "e0", default, deserialize_with = "optional::<Pixels, _, _>")
-        )]
+        #[serde(rename = "e0", default, deserialize_with = "optional::<Pixels, _, _>")]
         e0_px: Option<f64>,
         /// Fixations at a time, 1 to [`FOVEAE_MAX`].
-        #[cfg_attr(
-            feature = "serde",
-            serde(default = "one", deserialize_with = "checked::<Whole<1, 8>, _, _>")
-        )]
+        #[serde(default = "one", deserialize_with = "checked::<Whole<1, 8>, _, _>")]
         foveae: u32,
         /// Highest level of a token, as far as the budget allows; `None` for no limit.
-        #[cfg_attr(
-            feature = "serde",
-            serde(default, deserialize_with = "optional::<Whole<0, 11>, _, _>")
-        )]
+        #[serde(default, deserialize_with = "optional::<Whole<0, 11>, _, _>")]
         coarsest: Option<u32>,
     },
     /// A uniform grid over the picture, and blocks of finer squares over what is looked at.
@@ -66,10 +55,7 @@ pub enum Layout {
     /// As foveal, of boxes that may be halved along one axis.
     Directional {
         /// Eccentricity at which magnification has halved, as in the layout `foveal`.
-        #[cfg_attr(
-            feature = "serde",
-            serde(rename = "e0", default, deserialize_with = "optional::<Pixels, _, _>")
-        )]
+        #[serde(rename = "e0", default, deserialize_with = "optional::<Pixels, _, _>")]
         e0_px: Option<f64>,
     },
     /// Nested blocks of patches around the fixation.
@@ -78,7 +64,6 @@ pub enum Layout {
     Windows,
 }
 
-#[cfg(feature = "serde")]
 fn one() -> u32 {
     1
 }

@@ -7,12 +7,10 @@ use crate::layout::adaptive::{
     demand::{ConsumerMemory, Demand},
 };
 use crate::layout::{Layout, PlanRequest};
-#[cfg(feature = "serde")]
 use crate::relevance::injection::check_channel_name;
 use crate::relevance::seen::FrameParts;
 use crate::sight::Sight;
 use foveate_core::channel::cells_of;
-#[cfg(feature = "serde")]
 use foveate_core::channel::{CHANNELS, PUBLISHED_MAX};
 use foveate_core::depth::DepthDetail;
 use foveate_core::geometry::extent::Extent;
@@ -22,9 +20,7 @@ use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::plane::PlaneSpec;
 use foveate_core::token::{DType, TokenFormat};
-#[cfg(feature = "serde")]
 use foveate_core::value::{ConfigValue, newtype};
-#[cfg(feature = "serde")]
 use serde::Deserialize;
 
 /// Most views of a stream: it has room for so many from the beginning, so that more can be opened while it runs.
@@ -206,7 +202,6 @@ impl Default for ViewSpec {
     }
 }
 
-#[cfg(feature = "serde")]
 newtype!(
     /// Names of different channels; `"all"` stands for those that are computed.
     ChannelNames(Vec<String>):

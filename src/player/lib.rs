@@ -89,7 +89,7 @@ impl Player {
         let chosen = chosen.with_change_on(config.change.on)?;
         let specs = config.views.iter().map(ViewSpec::try_from).collect::<Result<_, _>>()?;
         // The caller has chosen to run the decoders in its own process.
-        let spec = SourceSpec { isolation: Isolation::None, ..SourceSpec::from(&config) };
+        let spec = SourceSpec { isolation: Isolation::None, ..config.source() };
         let source = Source::open(&spec, &Arc::<StreamCounters>::default())?;
         Ok(Self {
             source,

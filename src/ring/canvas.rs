@@ -128,7 +128,7 @@ impl Canvas {
 
     /// Clears the canvas for frames of another segment.
     fn open(&mut self, segment: &SegmentInfo) -> Source {
-        let SegmentInfo { epoch, extent, format, .. } = *segment;
+        let (epoch, extent, format) = (segment.epoch, segment.extent, segment.format);
         // The greatest power of two that divides both.
         let side = TILE_SIDE.min(1 << format.patch_side.trailing_zeros());
         let grid = extent.in_cells(side);

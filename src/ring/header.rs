@@ -179,9 +179,7 @@ fn info_from_header(
         capacity: header.token_capacity as usize,
         total_bytes: native(header.total_bytes),
     };
-    let info = SegmentInfo {
-        abi_minor: header.abi_minor,
-        epoch: header.epoch,
+    let spec = SegmentSpec {
         stream: text("stream_name", &header.stream_name)?,
         view: text("view_name", &header.view_name)?,
         layout: text("layout_name", &header.layout_name)?,
@@ -195,11 +193,12 @@ fn info_from_header(
         device: text("backend_device", &header.backend_device)?,
         picture: pixel_facts::read(header)?,
         slot_count: layout.slot_count,
-        total_bytes: layout.total_bytes,
         camera: camera::facts(&header.camera, camera_frame)?,
         channels: channels::facts(channels, &planes)?,
         planes,
     };
+    let (abi_minor, epoch, total_bytes) = (header.abi_minor, header.epoch, layout.total_bytes);
+    let info = SegmentInfo { abi_minor, epoch, total_bytes, spec };
     Ok((info, layout))
 }
 

@@ -1,6 +1,7 @@
 //! A segment: its specification, slot layout, and the words that writer and readers share.
 
 use std::mem::offset_of;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use rustix::fs::SealFlags;
@@ -28,7 +29,7 @@ pub(super) const REQUIRED_SEALS: SealFlags =
 
 /// Specification of a segment.
 #[derive(Clone, Debug, PartialEq)]
-pub struct SegmentSpec {
+pub struct SegmentSpec<Plane = PlaneSpec> {
     /// Name of the stream, at most 63 bytes.
     pub stream: String,
     /// Name of the view, at most 63 bytes.
@@ -57,8 +58,8 @@ pub struct SegmentSpec {
     pub slot_count: usize,
     /// Camera model, if known.
     pub camera: Option<CameraFacts>,
-    /// What a frame holds beside the records and the texels of `format`, at most 7.
-    pub planes: Vec<PlaneSpec>,
+    /// What a frame holds beside the records: without the texels of `format`, at most 7; of an existing segment with them, first.
+    pub planes: Vec<Plane>,
     /// What the items of the plane [`CHANNELS`](foveate_core::plane::CHANNELS) are, if it is one of them.
     pub channels: Option<ChannelFacts>,
 }
@@ -77,40 +78,18 @@ pub struct SegmentInfo {
     pub abi_minor: u32,
     /// Random; different for every segment.
     pub epoch: u64,
-    /// Name of the stream.
-    pub stream: String,
-    /// Name of the view.
-    pub view: String,
-    /// Name of the layout.
-    pub layout: String,
-    /// Format of a token.
-    pub format: TokenFormat,
-    /// Most tokens of a frame.
-    pub capacity: usize,
-    /// Columns and rows of the tokens, if they form a grid, row by row.
-    pub grid: Option<Extent>,
-    /// Most fixations of a frame, 1 to 8.
-    pub foveae: usize,
-    /// Width and height of the source in pixels.
-    pub extent: Extent,
-    /// The camera's format in GStreamer's caps.
-    pub pixel_format: String,
-    /// The backend that samples the tokens.
-    pub backend: BackendKind,
-    /// Name of its device.
-    pub device: String,
-    /// Pixel aspect ratio and colour of the source.
-    pub picture: PixelFacts,
-    /// Frames that the ring holds.
-    pub slot_count: usize,
     /// Size of the segment in bytes.
     pub total_bytes: usize,
-    /// Camera model, if known.
-    pub camera: Option<CameraFacts>,
-    /// What a slot holds beside the records; the tokens' texels come first.
-    pub planes: Vec<PlaneInfo>,
-    /// What the items of the plane [`CHANNELS`](foveate_core::plane::CHANNELS) are; `None` without that plane.
-    pub channels: Option<ChannelFacts>,
+    /// What its writer specified, whose fields are those of this, too.
+    pub spec: SegmentSpec<PlaneInfo>,
+}
+
+impl Deref for SegmentInfo {
+    type Target = SegmentSpec<PlaneInfo>;
+
+    fn deref(&self) -> &SegmentSpec<PlaneInfo> {
+        &self.spec
+    }
 }
 
 /// What the items of the plane of channels are.

@@ -237,7 +237,9 @@ impl ToSource {
         match self {
             Self::Start(start) => {
                 bytes.push(START);
-                serde_json::to_writer(bytes, start).expect("paths are text by now");
+                let SourceSpec { stream, content, .. } = &start.spec;
+                serde_json::to_writer(bytes, &(stream, content, start))
+                    .expect("paths are text by now");
             }
             Self::Masks(revision, masks) => {
                 bytes.push(MASKS);
@@ -257,8 +259,11 @@ impl ToSource {
         let mut fields = Fields::of_message(bytes)?;
         match fields.u8()? {
             START => {
-                let start = serde_json::from_slice(fields.rest());
-                start.map(Self::Start).map_err(|_| WireError::Value("start"))
+                let (stream, content, mut start): (_, _, Box<Start>) =
+                    serde_json::from_slice(fields.rest()).map_err(|_| WireError::Value("start"))?;
+                // Of a specification only the keys of a configuration are written.
+                (start.spec.stream, start.spec.content) = (stream, content);
+                Ok(Self::Start(start))
             }
             MASKS => {
                 let revision = fields.u64()?;

@@ -15,7 +15,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use self::arrays::Extraction;
 use super::{ToolError, stop_on_signals};
-use foveate_config::{Config, Pace, SourceChoice, StreamConfig};
+use foveate_config::{Config, Pace, SourceChoice, SourceSpec, StreamConfig};
 use foveate_core::backend::BackendInfo;
 use foveate_core::camera::Camera;
 use foveate_core::depth::DepthDetail;
@@ -123,7 +123,7 @@ pub(super) fn run(arguments: &ExtractArguments, out: &mut dyn Write) -> Result<(
     let backends = Backends::new(Arc::new(Pool::of_threads(None)));
     let chosen = backends.choose(config.backend, config.device.as_deref())?;
     let camera = config.camera.as_ref().map(|camera| camera.load(&config.name)).transpose()?;
-    let is_sequence = arguments.sequence || config.scale_pictures;
+    let is_sequence = arguments.sequence || config.capture.scale_pictures;
     if let Some(folder) = arguments.clip.as_deref().filter(|clip| clip.is_dir() && !is_sequence) {
         #[cfg(not(feature = "pictures"))]
         return Err(ToolError::BuiltWithoutPictures(folder.to_owned()));
@@ -211,23 +211,20 @@ fn stream_config(arguments: &ExtractArguments) -> Result<StreamConfig, ToolError
     };
     // Parameters, and whether it is live, belong to the configuration's own source.
     let (pace, parameters, live) = (Pace::EveryFrame, BTreeMap::new(), None);
-    let scale_pictures = arguments.scale || stream.scale_pictures;
-    let max_pixels = arguments.max_pixels.unwrap_or(stream.max_pixels);
-    let background = arguments.background.unwrap_or(stream.background);
-    let gray_range = arguments.gray_range.or(stream.gray_range);
-    let mut stream = StreamConfig {
+    let capture = stream.capture;
+    let capture = SourceSpec {
         source,
         pace,
         parameters,
         live,
-        scale_pictures,
-        max_pixels,
-        background,
-        gray_range,
+        scale_pictures: arguments.scale || capture.scale_pictures,
+        max_pixels: arguments.max_pixels.unwrap_or(capture.max_pixels),
+        background: arguments.background.unwrap_or(capture.background),
+        gray_range: arguments.gray_range.or(capture.gray_range),
         looped: false,
-        depth: None,
-        ..stream
+        ..capture
     };
+    let mut stream = StreamConfig { capture, depth: None, ..stream };
     // Depth belongs to the configuration's own source, too.
     for view in &mut stream.views {
         if view.depth != DepthDetail::None || view.boxes {

@@ -280,7 +280,7 @@ impl ReplayServer {
             status.picture = Some(info.picture);
             status.backend = Some(BackendInfo {
                 kind: info.backend,
-                device: info.device,
+                device: info.spec.device,
                 reason: "recorded".to_owned(),
                 change_on: ChangeSite::Cpu,
             });

@@ -16,7 +16,7 @@ use foveate::messages::{Epoch, ViewName, end_text};
 use foveate_core::clock::monotonic_ns;
 use foveate_core::frame::CaptureClock;
 use foveate_core::geometry::fixation::Fixation;
-use foveate_ring::{SegmentInfo, State, TokenFrameBuf};
+use foveate_ring::{SegmentSpec, State, TokenFrameBuf};
 
 /// Interval of redraws on a terminal.
 const TABLE_INTERVAL: Duration = Duration::from_millis(250);
@@ -275,7 +275,7 @@ impl ViewWatcher {
         let Some(reader) = self.subscription.reader() else {
             return format!("{view}: waiting for the first frame");
         };
-        let SegmentInfo { extent, pixel_format, backend, device, .. } = reader.header();
+        let SegmentSpec { extent, pixel_format, backend, device, .. } = &reader.header().spec;
         let (pixel_format, device) = (on_one_line(pixel_format), on_one_line(device));
         let (state, reason) = reader.state();
         let state = match (state, on_one_line(&reason)) {

@@ -258,7 +258,7 @@ fn a_canvas_begins_anew_with_another_segment() {
     let next = other.step().clone();
     let update = canvas.update(&other.segment, &next).unwrap();
     assert!(!update.is_new);
-    other.segment.planes.retain(|plane| plane.name != TILES);
+    other.segment.spec.planes.retain(|plane| plane.name != TILES);
     let refused = canvas.update(&other.segment, &frame).unwrap_err();
     assert!(refused.to_string().contains("memory = \"canvas\""), "{refused}");
 }

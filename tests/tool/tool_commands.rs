@@ -386,7 +386,8 @@ fn doctor_tries_addresses_and_prints_tables_of_those_that_work() {
     assert!(without_scheme.contains("\"rtsp://192.0.2.1/main\""), "{without_scheme}");
     let (_, tables) = output.stdout.split_once("--config FILE`:\n").unwrap();
     let config = foveate_config::Config::parse(tables, Path::new("foveate.toml")).unwrap();
-    let sources: Vec<_> = config.streams.iter().map(|stream| stream.source.text()).collect();
+    let sources: Vec<_> =
+        config.streams.iter().map(|stream| stream.capture.source.text()).collect();
     assert_eq!(sources, ["test"]);
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use foveate_config::{Pace, SourceChoice, StreamConfig, ViewConfig};
+use foveate_config::{Pace, SourceChoice, SourceSpec, StreamConfig, ViewConfig};
 use foveate_core::change::{ChangeConfig, Threshold};
 use foveate_core::error::chain;
 use foveate_core::frame::FrameStamp;
@@ -60,7 +60,7 @@ impl Video {
             Some(steps) => Threshold::Fixed(steps),
             None => Threshold::Auto { limit },
         };
-        let mut config = StreamConfig {
+        let capture = SourceSpec {
             source: if is_pipeline {
                 SourceChoice::Pipeline(source)
             } else {
@@ -70,6 +70,10 @@ impl Video {
             max_pixels,
             background,
             gray_range: scaling_of(gray_range)?,
+            ..SourceSpec::default()
+        };
+        let mut config = StreamConfig {
+            capture,
             views: vec![ViewConfig { name: VIEW.to_owned(), ..spec.config.clone() }],
             ..StreamConfig::default()
         };

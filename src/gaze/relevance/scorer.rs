@@ -5,10 +5,8 @@ use std::collections::BTreeMap;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::relevance::RelevanceMap;
 
-#[cfg(feature = "serde")]
 mod file;
 
-#[cfg(feature = "serde")]
 pub use self::file::{ScorerError, ScorerMistake};
 
 /// Scores are within so many octaves of 0: relevance of 1/16 to 16.

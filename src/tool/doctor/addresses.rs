@@ -48,9 +48,9 @@ fn probe_one(number: usize, address: &str) -> Probe {
         Ok(stream) => stream,
         Err(reason) => return failed(reason, "see `source` in foveate.toml(5)"),
     };
-    SecretMask::new(&stream.secrets).and_credentials_in(&stream.source.text()).for_good();
+    SecretMask::new(&stream.secrets).and_credentials_in(&stream.capture.source.text()).for_good();
     // Only the daemon starts source processes.
-    let spec = SourceSpec { isolation: Isolation::None, ..SourceSpec::from(&stream) };
+    let spec = SourceSpec { isolation: Isolation::None, ..stream.source() };
     match frames_of(&spec) {
         Ok(frames) => Probe {
             finding: Finding::ok(&redacted(address), frames),
@@ -112,7 +112,8 @@ fn stanza(name: &str, address: &str) -> String {
         (address.to_owned(), String::new())
     };
     let source = SourceChoice::Shorthand(source);
-    let stream = StreamConfig { name: name.to_owned(), source, ..StreamConfig::default() };
+    let capture = SourceSpec { source, ..SourceSpec::default() };
+    let stream = StreamConfig { name: name.to_owned(), capture, ..StreamConfig::default() };
     // `to_toml` escapes variables, which the daemon is to substitute here.
     format!("\n{comment}{}", Config::from(stream).to_toml().replace("$${", "${"))
 }
@@ -137,6 +138,6 @@ mod tests {
         let error = stream_of("camera-1", "ftp://192.0.2.1/main").unwrap_err();
         assert!(error.contains("rtsp://"), "{error}");
         let stream = stream_of("camera-1", "test").unwrap();
-        assert_eq!(stream.source, SourceChoice::Shorthand("test".to_owned()));
+        assert_eq!(stream.capture.source, SourceChoice::Shorthand("test".to_owned()));
     }
 }

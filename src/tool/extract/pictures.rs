@@ -49,7 +49,7 @@ pub(super) fn run(
             "--start needs a clip: pictures of a folder have no time; play them with --sequence";
         return Err(ToolError::Usage(message.to_owned()));
     }
-    if !config.masks.is_empty() {
+    if !config.capture.masks.is_empty() {
         let message = "privacy masks do not apply to pictures of a folder: play them with --sequence, or leave [[stream.mask]] \
                        out";
         return Err(ToolError::Usage(message.to_owned()));
@@ -65,9 +65,9 @@ pub(super) fn run(
     let decoders = std::thread::available_parallelism().map_or(1, usize::from);
     let info = chosen.info().clone();
     let options = DecodeOptions {
-        max_pixels: config.max_pixels,
-        background: config.background,
-        gray_range: config.gray_range,
+        max_pixels: config.capture.max_pixels,
+        background: config.capture.background,
+        gray_range: config.capture.gray_range,
     };
     let reader = FolderReader::new(paths, decoders, options, chosen, views);
     let mut extractions = extractions(arguments, config)?;
