@@ -61,7 +61,7 @@ enum FrameWait {
         /// Whether a frame has timed out. Later frames do not wait until another depth picture has arrived.
         is_too_slow: bool,
         /// The source to open instead if depth turns out to be live; `None` if the configuration excludes that.
-        if_live: Option<SourceSpec>,
+        if_live: Option<Box<SourceSpec>>,
     },
 }
 
@@ -89,7 +89,7 @@ impl DepthInlet {
         let own = Arc::<StreamCounters>::default();
         // The frames of two clips lead, so that neither runs ahead, however often they start over.
         let are_clips = are_clips(config, depth);
-        let if_live = (are_clips && spec.pace == Pace::Realtime).then(|| spec.clone());
+        let if_live = (are_clips && spec.pace == Pace::Realtime).then(|| Box::new(spec.clone()));
         let pace = if are_clips { Pace::EveryFrame } else { spec.pace };
         let spec = SourceSpec { pace, ..spec };
         let frame_wait = match pace {
