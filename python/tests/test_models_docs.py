@@ -7,6 +7,7 @@ import contextlib
 import io
 import re
 import sys
+import tempfile
 import types
 import unittest
 import urllib.request
@@ -17,6 +18,7 @@ import numpy as np
 from models_support import CLIP, NONE, SIGLIP, ChatServer, foveal, module_or_skip, scene, uniform, windows
 from support import PACKAGE_ROOT, foveate
 
+import foveate.adapt
 from foveate.feedback import _numbers
 
 PAGE = PACKAGE_ROOT.parent / "docs" / "guide" / "models.md"
@@ -26,6 +28,7 @@ LIBRARIES = {
     "": (),
     "torch": ("torch",),
     "timm": ("torch", "timm"),
+    "onnx": ("torch", "timm", "onnxscript", "onnxruntime"),
     "transformers": ("torch", "transformers"),
     "sglang": ("torch", "transformers"),
     "vllm": ("torch", "transformers"),
@@ -153,12 +156,24 @@ class ExamplesOfModels(unittest.TestCase):
         module_or_skip("torch")
         self.run_labelled("torch")
 
-    def test_those_of_timm_run(self) -> None:
+    def with_tiny_timm(self) -> None:
         timm = module_or_skip("timm")
         create = timm.create_model
         tiny = lambda name, pretrained: create(name, pretrained=False, depth=1)  # noqa: E731
         self.patches.enter_context(mock.patch.object(timm, "create_model", tiny))
+        adapted = lambda folder: (tiny("vit_small_patch14_dinov2", False).eval(), 0.5)  # noqa: E731
+        self.patches.enter_context(mock.patch.object(foveate.adapt, "load", adapted))
+
+    def test_those_of_timm_run(self) -> None:
+        self.with_tiny_timm()
         self.run_labelled("timm")
+
+    def test_those_of_onnx_run(self) -> None:
+        for name in LIBRARIES["onnx"]:
+            module_or_skip(name)
+        self.with_tiny_timm()
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+            self.run_labelled("onnx")
 
     def test_those_of_transformers_and_servers_run(self) -> None:
         transformers = module_or_skip("transformers")
