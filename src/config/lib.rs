@@ -132,7 +132,7 @@ pub struct Config {
     /// At least one stream; names are unique.
     #[serde(rename = "stream")]
     pub streams: Vec<StreamConfig>,
-    /// Of everything but the streams.
+    /// Secrets of everything but the streams.
     #[serde(skip)]
     secrets: Secrets,
 }
@@ -315,7 +315,7 @@ pub enum PublishChoice {
 }
 
 impl PublishChoice {
-    /// Its name in configurations.
+    /// Name of the value in configurations.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Always => "always",

@@ -483,10 +483,10 @@ impl ViewConfig {
             }
         }
         let (width, count) = (rings.width_px(self.format.patch_side), rings.token_count());
-        if Extent::MAX_SIDE < width {
+        if Extent::SIDE_MAX < width {
             let message = format!(
                 "these rings are {width} pixels wide; expected at most {}",
-                Extent::MAX_SIDE
+                Extent::SIDE_MAX
             );
             table.refuse(key, message);
         }

@@ -17,7 +17,7 @@ use crate::value::{
     Color, ConfigValue, Location, Parameter, Real, Text, Whole, checked, optional, taken,
 };
 
-/// What to capture: the keys of a `[[stream]]` that are about its source.
+/// Description of a source: the keys of a `[[stream]]` that are about it.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 #[cfg_attr(feature = "serde", serde(default))]
@@ -25,13 +25,13 @@ pub struct SourceSpec {
     /// Name of the stream, for logs and threads.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub stream: String,
-    /// What its frames are.
+    /// Content of the frames.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub content: Content,
     /// Shorthand, description or file of the pipeline.
     #[cfg_attr(feature = "serde", serde(rename = "+"))]
     pub source: SourceChoice,
-    /// Where its pipeline runs.
+    /// Process that the pipeline runs in.
     pub isolation: Isolation,
     /// Limits of its process, if it has one.
     pub limits: SourceLimits,
@@ -46,7 +46,7 @@ pub struct SourceSpec {
     /// Jitter buffer of an RTSP source, in milliseconds: `${latency_ms}` in the description.
     #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Whole<0, 60_000>, _, _>"))]
     pub latency_ms: u32,
-    /// How the certificates of `https://` and `rtsps://` servers are checked.
+    /// Check of the certificates of `https://` and `rtsps://` servers.
     pub tls: Tls,
     /// Whether addresses and files that the source itself names are opened: a playlist's segments, a redirect to another server.
     pub follow_addresses: bool,
@@ -60,11 +60,11 @@ pub struct SourceSpec {
         )
     )]
     pub caps_timeout: Duration,
-    /// How decoded pictures are turned.
+    /// Rotation of decoded pictures.
     pub orientation: Orientation,
-    /// What becomes of damaged frames.
+    /// Handling of damaged frames.
     pub corrupted: CorruptedFrames,
-    /// Whether a source of a web server or a pipeline is live; `None` as what arrives says.
+    /// Whether a source of a web server or a pipeline is live; `None` to decide by what arrives.
     pub live: Option<bool>,
     /// Number of the video track of a clip, from 1; `None` for that of the largest pictures.
     #[cfg_attr(
@@ -238,12 +238,12 @@ fn milliseconds_or_0<S: Serializer>(
     milliseconds(&timeout.unwrap_or_default(), serializer)
 }
 
-/// Where the pipeline of a source runs.
+/// Process that the pipeline of a source runs in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum Isolation {
-    /// In the process that takes its frames.
+    /// The process that takes the frames.
     None,
     /// In a process of its own, with limits.
     #[default]
@@ -269,14 +269,14 @@ impl Default for SourceLimits {
     }
 }
 
-/// What the frames of a source are.
+/// Content of the frames of a source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub enum Content {
     /// Pictures; what is not readable is converted.
     #[default]
     Pictures,
-    /// Depth, which nothing else can be converted to.
+    /// Depth; other content cannot be converted to it.
     Depth,
 }
 
@@ -372,12 +372,12 @@ impl ShorthandKind {
     }
 }
 
-/// How the certificates of servers are checked.
+/// Check of servers' certificates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 #[cfg_attr(feature = "serde", serde(try_from = "ConfigValue", into = "ConfigValue"))]
 pub enum Tls {
-    /// By the system's certificate authorities.
+    /// The system's certificate authorities.
     #[default]
     Verify,
     /// Any certificate is taken.
@@ -411,15 +411,15 @@ impl From<Tls> for ConfigValue {
     }
 }
 
-/// What becomes of damaged frames.
+/// Handling of damaged frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum CorruptedFrames {
-    /// They are dropped and counted.
+    /// Drop and count damaged frames.
     #[default]
     Drop,
-    /// They are published like others.
+    /// Publish damaged frames like others.
     Show,
 }
 
@@ -434,7 +434,7 @@ pub enum Pace {
     EveryFrame,
 }
 
-/// How decoded pictures are turned, clockwise.
+/// Rotation of decoded pictures, clockwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 #[cfg_attr(feature = "serde", serde(try_from = "ConfigValue", into = "ConfigValue"))]
@@ -444,11 +444,11 @@ pub enum Orientation {
     Auto,
     /// As they are stored, whatever their tags say.
     Degrees0,
-    /// To the right.
+    /// A quarter to the right.
     Degrees90,
     /// Upside down.
     Degrees180,
-    /// To the left.
+    /// A quarter to the left.
     Degrees270,
 }
 

@@ -70,7 +70,7 @@ crate::codes!(Outside { Edge = 0, Mean = 1 });
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum Rounding {
-    /// To the nearest value, half up.
+    /// Round to the nearest value, half up.
     #[default]
     HalfUp,
     /// Down.
@@ -153,11 +153,11 @@ pub struct TokenFormat {
     pub patch_side: u32,
     /// Number format of a texel.
     pub dtype: DType,
-    /// From 0..=255 to the number; [`Normalisation::NONE`] for [`DType::U8`].
+    /// Normalisation of 0..=255; [`Normalisation::NONE`] for [`DType::U8`].
     pub normalisation: Normalisation,
     /// What a texel without a real pixel is.
     pub outside: Outside,
-    /// How means become 8 bits.
+    /// Rounding of means to 8 bits.
     pub rounding: Rounding,
 }
 

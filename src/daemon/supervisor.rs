@@ -121,7 +121,7 @@ impl Supervisor {
         let number = self.started;
         let (name, ended) = (config.name.clone(), self.events.clone());
         let report = move |result| {
-            // Nobody receives it once the daemon is stopping.
+            // A stopping daemon has dropped the receiver.
             let _ = ended.send(DaemonEvent::StreamEnded { name, number, result });
         };
         let (redaction, masks) = (masked_of(&config), Arc::clone(port.masks()));

@@ -22,7 +22,7 @@ use crate::relevance::injection::check_channel_name;
 use crate::relevance::scene::Scene;
 use crate::relevance::scorer::Scorer;
 use crate::relevance::scorer::ScorerError;
-use crate::relevance::seen::{Seen, SeenParts};
+use crate::relevance::seen::{FrameParts, Seen};
 use foveate_core::frame::FrameTime;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{FOVEAE_MAX, Gaze};
@@ -68,9 +68,9 @@ pub enum Policy<Log = Arc<GazeLog>, File = Arc<Scorer>> {
         #[serde(deserialize_with = "checked::<Whole<1, 2>, _, _>")]
         passes: u32,
     },
-    /// What was recorded.
+    /// Replays a recorded gaze.
     Replay {
-        /// By `foveate record`.
+        /// The log that `foveate record` wrote.
         #[serde(default)]
         log: Log,
     },
@@ -84,7 +84,7 @@ pub enum Policy<Log = Arc<GazeLog>, File = Arc<Scorer>> {
         #[serde(default = "middle", skip_serializing_if = "is_middle")]
         #[serde(deserialize_with = "checked::<Real<0, 100>, _, _>")]
         x: f64,
-        /// The same.
+        /// Row of the point, like `x`.
         #[serde(default = "middle", skip_serializing_if = "is_middle")]
         #[serde(deserialize_with = "checked::<Real<0, 100>, _, _>")]
         y: f64,
@@ -97,7 +97,7 @@ pub enum Policy<Log = Arc<GazeLog>, File = Arc<Scorer>> {
 pub enum FoveaPolicy {
     /// What clients ask for, and what the view needs most where they are silent.
     Auto,
-    /// One point.
+    /// A fixed point.
     Fixed,
     /// The attention that clients send, and saliency where they are silent.
     Feedback,
@@ -108,7 +108,7 @@ pub enum FoveaPolicy {
 }
 
 impl FoveaPolicy {
-    /// Its name in configurations.
+    /// Name of the policy in configurations.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -176,7 +176,7 @@ fn one() -> u32 {
 }
 
 impl<Log, File> Policy<Log, File> {
-    /// Its name in configurations.
+    /// Name of the policy in configurations.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -209,9 +209,9 @@ impl<Log, File> Policy<Log, File> {
     }
 
     /// The most that its decisions read of each frame; `pursues` says whether fixations follow what they are at.
-    pub fn reads(&self, pursues: bool) -> SeenParts {
+    pub fn reads(&self, pursues: bool) -> FrameParts {
         let pursues = pursues && !matches!(self, Self::Replay { .. });
-        SeenParts { coarse: pursues || self.is_need(), tiles: self.is_relevance() }
+        FrameParts { coarse: pursues || self.is_need(), tiles: self.is_relevance() }
     }
 
     /// Fixations at a time of a view with this policy whose layout has at most `most`: one for each of several policies.
@@ -240,7 +240,7 @@ impl<Log, File> Policy<Log, File> {
 }
 
 impl<Log, File> std::fmt::Display for Policy<Log, File> {
-    /// The name, or those of several.
+    /// Name of the policy, or names of several policies.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self::Several { policy, .. } = self else { return f.write_str(self.name()) };
         let names: Vec<_> = policy.iter().map(|policy| policy.name()).collect();
@@ -253,7 +253,7 @@ impl<Log, File> std::fmt::Display for Policy<Log, File> {
 pub enum PolicyFileError {
     /// The gaze log that it replays.
     Log(GazeLogError),
-    /// Its scorer.
+    /// The scorer cannot be used.
     Scorer(ScorerError),
 }
 
@@ -306,7 +306,7 @@ impl Policy<PathBuf, PathBuf> {
 
 /// Decides where one view looks.
 ///
-/// For each frame, first pass it the feedback with [`take`](Self::take), then say that the frame has [arrived](Self::arrive); once it was
+/// For each frame, first pass it the feedback with [`accept_feedback`](Self::accept_feedback), then say that the frame has [arrived](Self::arrive); once it was
 /// looked at, let it [decide](Self::decide) on the next one. The same calls lead to the same gaze.
 #[derive(Debug)]
 pub struct Controller {
@@ -330,7 +330,7 @@ impl Controller {
         Self { policy: beginning.policy(policy, foveae) }
     }
 
-    /// Where the view looks.
+    /// Gaze of the view.
     pub fn gaze(&self) -> &Gaze {
         self.policy.gaze()
     }
@@ -351,12 +351,12 @@ impl Controller {
     }
 
     /// Takes what clients said before the frame of `at`, the newest of it.
-    pub fn take(&mut self, feedback: &Feedback, at: FrameTime) {
-        self.policy.take(feedback, at);
+    pub fn accept_feedback(&mut self, feedback: &Feedback, at: FrameTime) {
+        self.policy.accept_feedback(feedback, at);
     }
 
     /// What its next decisions read, of `most`, which is what [its policy](Policy::reads) may read.
-    pub fn reads(&self, most: SeenParts) -> SeenParts {
+    pub fn reads(&self, most: FrameParts) -> FrameParts {
         self.policy.reads(most)
     }
 
@@ -373,8 +373,8 @@ impl Controller {
     }
 
     /// Masks cover `texels` of the coarse level from frame `frame_seq`, the next one, on: forgets what was seen there.
-    pub fn hide(&mut self, texels: &TileSet, frame_seq: u64) {
-        self.policy.hide(texels, frame_seq);
+    pub fn apply_mask(&mut self, texels: &TileSet, frame_seq: u64) {
+        self.policy.apply_mask(texels, frame_seq);
     }
 
     /// Keeps looking at the same part of the picture after the source changed its size.
@@ -383,7 +383,7 @@ impl Controller {
     }
 }
 
-/// What policies begin with.
+/// Initial arguments of policies.
 struct Beginning {
     parameters: GazeParameters,
     publishes_channels: bool,
@@ -409,7 +409,7 @@ impl Beginning {
                 let (scorer, weights) = match scorer {
                     Some(scorer) => (scorer, weights),
                     None if weights.is_empty() => (Arc::new(Scorer::untrained()), weights),
-                    // They replace those of the default.
+                    // The given weights replace the default's.
                     None => (Arc::new(Scorer::weighted(weights)), BTreeMap::new()),
                 };
                 let scoring = Scoring { scorer: Some(scorer), weights, passes };
@@ -418,12 +418,12 @@ impl Beginning {
             Policy::Replay { log } => Box::new(Replay::new(log, extent, foveae, at)),
             Policy::Several { policy, x, y } => {
                 assert_eq!(policy.len(), foveae, "a policy for each fovea");
-                let party = |same: &[FoveaPolicy]| PolicyGroup {
+                let group = |same: &[FoveaPolicy]| PolicyGroup {
                     policy: self.policy(same[0].at((x, y)), same.len()),
                     name: same[0],
                 };
-                let parties = policy.chunk_by(|one, next| one == next).map(party);
-                Box::new(PolicyGroups::new(parties.collect(), at))
+                let groups = policy.chunk_by(|one, next| one == next).map(group);
+                Box::new(PolicyGroups::new(groups.collect(), at))
             }
         }
     }

@@ -52,11 +52,11 @@ pub enum Layout {
     },
     /// A uniform grid over the picture, and blocks of finer squares over what is looked at.
     Inset(Inset),
-    /// One step everywhere, row by row.
+    /// Tokens of one step everywhere, row by row.
     Uniform,
     /// As foveal, of boxes that may be halved along one axis.
     Directional {
-        /// As of foveal.
+        /// Eccentricity at which magnification has halved, as in the layout `foveal`.
         #[serde(rename = "e0", default, deserialize_with = "optional::<Pixels, _, _>")]
         e0_px: Option<f64>,
     },
@@ -78,7 +78,7 @@ impl Default for Layout {
     }
 }
 
-/// What a plan is made for.
+/// Input of a token plan.
 #[derive(Clone, Copy, Debug)]
 pub struct PlanRequest<'a> {
     /// The pyramid.
@@ -98,7 +98,7 @@ pub struct PlanRequest<'a> {
 }
 
 impl Layout {
-    /// Its name in configurations and rings.
+    /// Name of the layout in configurations and rings.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Adaptive { .. } => "adaptive",
@@ -129,7 +129,7 @@ impl Layout {
 
     /// Most tokens of a plan over any source, at most `budget`.
     pub fn capacity(&self, patch_side: u32, budget: usize) -> usize {
-        let largest = Extent::new(Extent::MAX_SIDE, Extent::MAX_SIDE);
+        let largest = Extent::new(Extent::SIDE_MAX, Extent::SIDE_MAX);
         match self {
             Self::Adaptive { .. }
             | Self::Foveal { .. }
@@ -147,7 +147,7 @@ impl Layout {
         matches!(self, Self::Uniform).then(|| uniform::grid(shape.extent(), patch_side, budget))
     }
 
-    /// The plan of at most as many tokens as the budget, where nobody asked for a point.
+    /// The plan of at most as many tokens as the budget, without requested points.
     pub fn plan(&self, request: &PlanRequest<'_>) -> TokenPlan {
         self.plan_around(request, &[])
     }

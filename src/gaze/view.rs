@@ -8,7 +8,7 @@ use crate::layout::adaptive::{
 };
 use crate::layout::{Layout, PlanRequest};
 use crate::relevance::injection::check_channel_name;
-use crate::relevance::seen::SeenParts;
+use crate::relevance::seen::FrameParts;
 use crate::sight::Sight;
 use foveate_core::channel::cells_of;
 use foveate_core::channel::{CHANNELS, PUBLISHED_MAX};
@@ -45,16 +45,16 @@ pub fn default_slot_count(frame_bytes: usize) -> usize {
     (CACHED_RING_BYTES / frame_bytes.max(1)).clamp(fewest, most)
 }
 
-/// What a view wants of its stream.
+/// Specification of a view.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ViewSpec {
-    /// How the budget is spent.
+    /// Layout, which spends the budget.
     pub layout: Layout,
     /// Most tokens of a frame, at least 1.
     pub budget: usize,
-    /// What a token looks like in memory.
+    /// Number format of a token.
     pub format: TokenFormat,
-    /// Who chooses where the view looks.
+    /// Policy that chooses where the view looks.
     pub policy: Policy,
     /// Timing of its gaze.
     pub parameters: GazeParameters,
@@ -69,11 +69,11 @@ pub struct ViewSpec {
 /// What a view needs of the detail of the pictures.
 #[derive(Clone, Debug)]
 pub enum Needs {
-    /// Nothing: neither its plans nor its fixations follow it.
+    /// Neither plans nor fixations follow the detail.
     Nothing,
-    /// What its fixations follow.
+    /// The fixations follow the detail.
     Fixations(Sight),
-    /// What its plans follow, and its fixations.
+    /// The plans and the fixations follow the detail.
     Plan(Box<Demand>),
 }
 
@@ -171,11 +171,11 @@ impl ViewSpec {
     }
 
     /// The most that its decisions read of each frame.
-    pub fn reads(&self) -> SeenParts {
+    pub fn reads(&self) -> FrameParts {
         self.policy.reads(self.parameters.pursuit)
     }
 
-    /// Whether it publishes anything of depth.
+    /// Whether the view publishes depth.
     pub fn wants_depth(&self) -> bool {
         self.depth != DepthDetail::None || self.boxes
     }

@@ -35,32 +35,32 @@ mod pictures;
 
 /// Arguments of `foveate extract`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "docs/guide/extract.md describes the arrays.")]
+#[command(arg = super::hidden_socket(), after_help = "docs/guide/extract.md describes the arrays.")]
 pub(super) struct ExtractArguments {
     /// The file to play, a folder of pictures, or an http:// or https:// address
     #[arg(value_name = "CLIP", required_unless_present = "pipeline")]
     clip: Option<PathBuf>,
-    /// Plays this gst-launch description instead; it ends in `appsink name=frames`
+    /// Play this gst-launch description instead; it ends in `appsink name=frames`
     #[arg(long, value_name = "TEXT", conflicts_with = "clip")]
     pipeline: Option<String>,
     /// Use the views, the backend, `max_fps`, `orientation`, `corrupted`, `track`, `interlaced`, `range`, `matrix` and `gray_range` of
     /// this file's first stream; each view gets every frame, whatever its `max_fps` and `publish` [default: view `main` with the daemon's defaults]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Ends after this many frames
+    /// Stop after this many frames
     #[arg(long, value_name = "COUNT")]
     frames: Option<NonZeroU64>,
-    /// Leaves out the frames before this time of the clip; they are decoded, and keep their numbers
+    /// Leave out the frames before this time of the clip; they are decoded, and keep their numbers
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "0")]
     start: Duration,
-    /// Plays the pictures of a folder as a clip, one a second: of one size, each compared with the one before; otherwise each is
-    /// taken alone, of any size
+    /// Play the pictures of a folder, which must have one size, as a clip, one a second, each compared with the one before;
+    /// otherwise each picture is sampled alone, and may have any size
     #[arg(long)]
     sequence: bool,
-    /// Scales the pictures of a sequence to the size of the first; otherwise one of another size is an error
+    /// Scale the pictures of a sequence to the size of the first; otherwise a picture of another size is an error
     #[arg(long)]
     scale: bool,
-    /// Files of a folder that cannot be read: `skip` lists them in pictures.json, `refuse` ends at the first
+    /// Handling of unreadable files in a folder: `skip` lists them in pictures.json, `refuse` stops at the first
     #[arg(long, value_enum, value_name = "HOW", default_value = "skip")]
     unreadable: Unreadable,
     /// Most pixels of a picture in a folder; a larger one is an error of that file [default: 128000000, or `max_pixels` of the
@@ -78,7 +78,7 @@ pub(super) struct ExtractArguments {
     /// and relevance.npy; created if missing. For a folder of pictures also pictures.json
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Replaces the arrays of an earlier extraction; otherwise they are an error
+    /// Replace the arrays of an earlier extraction; without it, existing arrays are an error
     #[arg(long)]
     force: bool,
 }

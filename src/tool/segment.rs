@@ -65,7 +65,7 @@ struct PlaneFacts {
 
 #[cfg(feature = "gst")]
 impl SegmentFacts {
-    /// With how 16-bit gray was scaled.
+    /// Adds the scaling of 16-bit gray.
     pub(super) fn with_gray_range(self, range: Option<GrayRange>) -> Self {
         Self { gray_range: range.map(GrayRange::bounds), ..self }
     }

@@ -23,7 +23,7 @@ pub(super) struct SnapArguments {
     /// publishes; created if missing
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// How long to wait for a frame, in seconds
+    /// Longest wait for a frame, in seconds
     #[arg(long, value_name = "S", default_value = "10", value_parser = seconds)]
     timeout: Duration,
 }

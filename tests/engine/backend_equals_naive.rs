@@ -81,8 +81,8 @@ fn large_sources_are_exact(make: Make<'_>) {
         (1918, 1079),
         (1920, 1080),
         (8192, 64),
-        (5, Extent::MAX_SIDE),
-        (Extent::MAX_SIDE, 3),
+        (5, Extent::SIDE_MAX),
+        (Extent::SIDE_MAX, 3),
     ];
     for (index, (width, height)) in extents.into_iter().enumerate() {
         let formats = if is_long() { 8 } else { 4 };
@@ -96,7 +96,7 @@ fn large_sources_are_exact(make: Make<'_>) {
 
 /// White is where sums are largest.
 fn a_white_source_is_white_on_every_level(make: Make<'_>) {
-    for (width, height) in [(Extent::MAX_SIDE, 33), (33, Extent::MAX_SIDE), (4096, 2048)] {
+    for (width, height) in [(Extent::SIDE_MAX, 33), (33, Extent::SIDE_MAX), (4096, 2048)] {
         let extent = Extent::new(width, height);
         let color = naive::transforms(PixelFormat::Gray8)[1];
         let frame = OwnedFrame::uniform(PixelFormat::Gray8, extent, color, 255);

@@ -224,7 +224,7 @@ fn what_masks_cover_is_black_with_their_first_frame() {
             canvas.update(&camera.segment, &frame).unwrap();
         }
         let frame_seq = camera.frame_seq + 1;
-        camera.engine.hide(&TileSet::none(extent), frame_seq, &mut camera.views);
+        camera.engine.apply_mask(&TileSet::none(extent), frame_seq, &mut camera.views);
         let frame = camera.step().clone();
         canvas.update(&camera.segment, &frame).unwrap();
         let rgb = canvas.rgb();

@@ -137,7 +137,9 @@ fn masks_publish_every_token_anew(make: Make<'_>) {
             }
             // Within it everywhere: the resident copy does not follow.
             3 => frame.adjust(0, 0, 96, |sample| sample + 3),
-            4 => engine.hide(&TileSet::none_of(engine.coarse_extent()), frame_seq, &mut views),
+            4 => {
+                engine.apply_mask(&TileSet::none_of(engine.coarse_extent()), frame_seq, &mut views)
+            }
             _ => {}
         }
         engine.step(&frame.view(), &FrameStamp::numbered(frame_seq), &mut views).unwrap();

@@ -67,7 +67,7 @@ fn masks_hide_the_same_on_a_device() {
                     let mut texels = TileSet::none_of(on_cpu.engine.coarse_extent());
                     (2..9).for_each(|column| texels.insert(column, 3));
                     for side in [&mut on_cpu, &mut on_gpu] {
-                        side.engine.hide(&texels, frame_seq, &mut side.views);
+                        side.engine.apply_mask(&texels, frame_seq, &mut side.views);
                     }
                     frame.adjust(0, 0, 90, |_| 16);
                 }

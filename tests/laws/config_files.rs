@@ -70,7 +70,6 @@ fn the_optional_keys_of_the_default_file_are_accepted() {
     );
 }
 
-/// So may those of the layout `inset`.
 #[test]
 fn the_keys_of_inset_in_the_default_file_are_accepted() {
     let text = fs::read_to_string(in_repository("configs/default.toml")).unwrap();

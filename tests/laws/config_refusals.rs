@@ -11,11 +11,11 @@ use foveate_gaze::layout::Layout;
 /// A complete stream, so that a line appended to it is the only thing wrong. Appended lines are line 4.
 const STREAM: &str = "[[stream]]\nname = \"a\"\nsource = \"clip.mp4\"\n";
 
-/// A complete view of it. Appended lines are line 6.
+/// A complete view of the stream. Appended lines are line 6.
 const VIEW: &str =
     "[[stream]]\nname = \"a\"\nsource = \"clip.mp4\"\n[[stream.view]]\nname = \"v\"\n";
 
-/// The same with a layout that has foveae.
+/// A complete view with a layout that has foveae. Appended lines are line 7.
 const FOVEAL: &str = "[[stream]]\nname = \"a\"\nsource = \"clip.mp4\"\n[[stream.view]]\nname = \"v\"\nlayout = \"foveal\"\n";
 
 #[test]
@@ -511,7 +511,7 @@ fn what_excludes_each_other_is_refused() {
     refused(&blank, 2, "daemon.socket_group", &["not empty"]);
 }
 
-/// What follows from another mistake is none.
+/// A mistake that only follows from another is left out.
 #[test]
 fn all_mistakes_of_a_file_are_reported_in_order() {
     let text = r#"
@@ -570,16 +570,17 @@ fn all_mistakes_of_a_file_are_reported_in_order() {
     let mut complete: Vec<_> = expected.into_iter().filter(|(line, ..)| *line != 7).collect();
     complete.extend(missing);
     complete.sort_unstable();
-    told(text, &expected);
-    told(&text.replace("pace = tru", ""), &complete);
+    assert_mistakes(text, &expected);
+    assert_mistakes(&text.replace("pace = tru", ""), &complete);
 }
 
 /// Asserts that these are the mistakes of `text`: their lines, keys, and a part of their messages.
 #[track_caller]
-fn told(text: &str, expected: &[(usize, &str, &str)]) {
+fn assert_mistakes(text: &str, expected: &[(usize, &str, &str)]) {
     let error = parse(text).expect_err(text);
     let ConfigError::Refused(mistakes) = &error else { panic!("{error}") };
-    let places: Vec<_> = mistakes.iter().map(|told| (told.line, told.key.as_str())).collect();
+    let places: Vec<_> =
+        mistakes.iter().map(|mistake| (mistake.line, mistake.key.as_str())).collect();
     let wanted: Vec<_> = expected.iter().map(|(line, key, _)| (*line, *key)).collect();
     assert_eq!(places, wanted, "{error}");
     for (mistake, (_, _, words)) in mistakes.iter().zip(expected) {

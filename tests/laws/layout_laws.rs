@@ -93,7 +93,7 @@ proptest! {
         }
     }
 
-    /// Nothing moves unless something changed.
+    /// Tokens move only when an input changed.
     #[test]
     fn a_plan_after_itself_is_itself(case in case(16_384)) {
         let plan = case.plan_after(&FOVEAL, None);
@@ -678,7 +678,7 @@ pub(crate) fn may_be_square(side: u32, patch_side: u32) -> bool {
     }
 }
 
-/// One call of a layout.
+/// The arguments of a layout.
 #[derive(Clone, Debug)]
 pub(crate) struct Case {
     pub(crate) shape: PyramidShape,
@@ -686,7 +686,7 @@ pub(crate) struct Case {
     pub(crate) budget: usize,
     pub(crate) fixations: Vec<(f64, f64)>,
     pub(crate) relevance: Option<RelevanceMap>,
-    /// Where the foveal plan before looked.
+    /// Fixation of the foveal plan before.
     pub(crate) looked_at: Option<(f64, f64)>,
 }
 

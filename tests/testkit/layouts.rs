@@ -16,7 +16,7 @@ use crate::control::{Stage, segment_spec, start};
 /// The picture that the tokens lie in: no layout's patches fill it evenly.
 pub const PICTURE: Extent = Extent::new(315, 235);
 
-/// How the picture moved, in every frame.
+/// Motion of the picture in every frame.
 const MOTION: PictureMotion =
     PictureMotion { frame_seq: 7, now_from_before: [1.0, 0.5, -3.25, -0.5, 1.0, 40.0] };
 
@@ -36,7 +36,7 @@ const LAYOUTS: [(&str, &[(f64, f64)]); 11] = [
 ];
 
 /// A frame of a view.
-pub struct Shown {
+pub struct LayoutFrame {
     pub view: ViewConfig,
     pub fixations: Vec<Fixation>,
     pub records: Vec<TokenRecord>,
@@ -45,9 +45,9 @@ pub struct Shown {
 }
 
 /// One frame of each layout.
-pub fn each() -> Vec<Shown> {
+pub fn each() -> Vec<LayoutFrame> {
     let view = |keys| ViewConfig::parse(&format!("name = 'main'\ndtype = 'u8'\n{keys}")).unwrap();
-    LAYOUTS.iter().map(|(keys, points)| Shown::new(view(keys), points)).collect()
+    LAYOUTS.iter().map(|(keys, points)| LayoutFrame::new(view(keys), points)).collect()
 }
 
 /// The pixels of the picture, row by row.
@@ -55,7 +55,7 @@ pub fn pixels() -> impl Iterator<Item = (u32, u32)> {
     (0..PICTURE.height).flat_map(|y| (0..PICTURE.width).map(move |x| (x, y)))
 }
 
-impl Shown {
+impl LayoutFrame {
     fn new(view: ViewConfig, points: &[(f64, f64)]) -> Self {
         let patch_side = view.format.patch_side;
         let foci: Vec<_> = points.iter().map(|&(x, y)| Focus::at(x, y)).collect();

@@ -21,7 +21,7 @@ type Place = (i32, i32, [u16; 2], [u8; 2]);
 
 /// A token as it was published.
 #[derive(Clone)]
-struct Published {
+struct PublishedToken {
     shown: Vec<u8>,
     /// With the nearest real texel instead of those that have no real pixel.
     compared: Vec<u8>,
@@ -34,7 +34,7 @@ pub struct Definition {
     threshold: Threshold,
     refresh: Option<Refresh>,
     /// For each place of the frame published last.
-    published: HashMap<Place, Published>,
+    published: HashMap<Place, PublishedToken>,
     /// Places over a tile that was refreshed since: their tokens are published again.
     renewed: HashSet<Place>,
     /// Tokens that kept texels that had moved.
@@ -101,12 +101,12 @@ impl Definition {
                         && largest(&before.compared, compared) <= tracker.sample_bound()
             });
             self.kept += usize::from(kept.is_some_and(|before| before.shown != sampled));
-            let token = kept.cloned().unwrap_or_else(|| Published {
+            let token = kept.cloned().unwrap_or_else(|| PublishedToken {
                 shown: sampled.to_vec(),
                 compared: compared.to_vec(),
                 changed_frame: tracker.changed_frame(region),
             });
-            let Published { shown, changed_frame, .. } = &token;
+            let PublishedToken { shown, changed_frame, .. } = &token;
             assert_eq!(record.changed_frame, *changed_frame, "{context}");
             let found = &pixels[index * token_bytes..][..token_bytes];
             assert!(found == shown, "{context}");

@@ -17,7 +17,7 @@ use foveate_stats::NoticeCounts;
 use rustix::process::Signal;
 use serde_json::Value;
 use testkit::control::{Stage, main_view, publish, writer};
-use testkit::layouts::{self, PICTURE, Shown};
+use testkit::layouts::{self, LayoutFrame, PICTURE};
 use testkit::tool::{foveate, spawned};
 use testkit::wait::{RaisedAtLast, until};
 
@@ -497,7 +497,7 @@ fn a_picture_of_every_layout_is_that_of_its_finest_tokens() {
 }
 
 /// Whether a line of a box, or a cross, may pass through a pixel.
-fn is_on_a_line(shown: &Shown, x: u32, y: u32) -> bool {
+fn is_on_a_line(shown: &LayoutFrame, x: u32, y: u32) -> bool {
     let is_edge = |record: &TokenRecord| {
         let is_beside =
             (record.x0..=record.x1).contains(&x) && (record.y0..=record.y1).contains(&y);
@@ -506,7 +506,7 @@ fn is_on_a_line(shown: &Shown, x: u32, y: u32) -> bool {
     shown.records.iter().any(is_edge) || is_near_a_fixation(shown, x, y)
 }
 
-fn is_near_a_fixation(shown: &Shown, x: u32, y: u32) -> bool {
+fn is_near_a_fixation(shown: &LayoutFrame, x: u32, y: u32) -> bool {
     shown
         .fixations
         .iter()

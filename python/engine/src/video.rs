@@ -10,7 +10,7 @@ use foveate_core::gray::GrayRange;
 use foveate_player::{Player, PlayerError, PlayerStep, clip_source, is_played_from};
 use pyo3::prelude::*;
 
-use crate::engine::{Engine, Info, told};
+use crate::engine::{Engine, Info, info_of};
 use crate::errors::{EngineError, backend_error};
 use crate::owned::Owned;
 use crate::picture::{GrayArgument, scaling_of};
@@ -110,9 +110,9 @@ impl Video {
         }
     }
 
-    /// As that of an engine.
+    /// The clip's facts, with the keys of `Engine.info`.
     fn info(&self, py: Python<'_>) -> PyResult<Info> {
-        py.detach(|| self.player.with(|player| Ok(told(player.backend().info()))))
+        py.detach(|| self.player.with(|player| Ok(info_of(player.backend().info()))))
     }
 
     /// Stops the decoder.

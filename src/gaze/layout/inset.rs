@@ -95,7 +95,7 @@ struct Grid {
     /// Where it begins; 0 until a block has its place.
     x: u32,
     y: u32,
-    /// Of a square, in pixels.
+    /// Side of a square, in pixels.
     side: u32,
     columns: u32,
     rows: u32,
@@ -112,7 +112,7 @@ impl Grid {
         })
     }
 
-    /// Its real pixels.
+    /// Real pixels of the grid.
     fn pixel_box(self, extent: Extent) -> PixelBox {
         let along =
             |start: u32, count: u32, length: u32| start..(start + count * self.side).min(length);

@@ -38,7 +38,7 @@ impl PatchRing {
 /// The rings of a published model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preset {
-    /// Its name in a configuration.
+    /// Name of the preset in a configuration.
     pub name: &'static str,
     strides: &'static [u32],
     grids: &'static [u32],
@@ -72,7 +72,7 @@ impl Preset {
         PRESETS.into_iter().find(|preset| preset.name == name)
     }
 
-    /// Its rings.
+    /// Rings of the preset.
     pub fn rings(&self) -> Rings {
         Rings::new(self.strides, self.grids).expect("the presets nest")
     }
@@ -157,7 +157,7 @@ impl Rings {
 }
 
 fn ring_of(stride: u32, grid: u32) -> Result<PatchRing, String> {
-    let width_max = Extent::MAX_SIDE;
+    let width_max = Extent::SIDE_MAX;
     let narrow = u16::try_from(stride).ok().zip(u16::try_from(grid).ok());
     let ring = narrow.map(|(stride, grid)| PatchRing { stride, grid });
     ring.filter(|ring| (1..=STEP_MAX).contains(&ring.stride) && 1 <= ring.grid)

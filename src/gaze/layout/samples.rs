@@ -9,7 +9,6 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation;
 use foveate_core::geometry::plan::{STEP_MAX, Token};
 
-#[cfg(feature = "serde")]
 mod file;
 
 /// Most rows of a table: the largest budget.
@@ -22,14 +21,13 @@ pub const OFFSET_MAX: f64 = 2.0 * Extent::MAX_SIDE as f64;
 pub const PIXELS_MAX: u64 = 1 << 25;
 
 /// A table of points around the fixation.
-#[derive(Clone, Debug, Default, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Samples {
     /// The file that it was read from.
-    #[cfg_attr(feature = "serde", serde(rename = "table", default))]
+    #[serde(rename = "table", default)]
     pub file: PathBuf,
     /// Its rows; a configuration that was read has at least one.
-    #[cfg_attr(feature = "serde", serde(skip))]
+    #[serde(skip)]
     pub rows: Arc<[Sample]>,
 }
 

@@ -38,7 +38,7 @@ pub(super) struct Input {
 pub(super) struct Convolution {
     pub(super) outputs: usize,
     pub(super) side: usize,
-    /// By output, input, row, column.
+    /// Weights by output, input, row and column.
     pub(super) weights: Vec<f32>,
     pub(super) bias: Vec<f32>,
 }

@@ -39,7 +39,7 @@ pub(super) fn decoded(path: &Path, count: usize) -> Result<Frames, ToolError> {
 
 /// The next frame, or `None` at the end of the file.
 fn next_frame(path: &Path, source: &mut Source) -> Result<Option<CapturedFrame>, ToolError> {
-    match source.take(SILENCE_MAX) {
+    match source.next_frame(SILENCE_MAX) {
         TakeResult::Frame(frame) => Ok(Some(frame)),
         TakeResult::Ended(End::Eos) => Ok(None),
         TakeResult::Ended(End::Failed(error)) => Err(error.into()),

@@ -18,7 +18,7 @@ const COUNTED: Duration = Duration::from_secs(1);
 /// A source that was tried.
 pub(super) struct Probe {
     pub(super) finding: Finding,
-    /// Its `[[stream]]` table; `None` if it delivers no frames.
+    /// A `[[stream]]` table for the source; `None` if it delivers no frames.
     stanza: Option<String>,
 }
 
@@ -63,7 +63,7 @@ fn probe_one(number: usize, address: &str) -> Probe {
     }
 }
 
-/// The stream with this source, and no other settings.
+/// A stream with this source and the defaults otherwise.
 fn stream_of(name: &str, address: &str) -> Result<StreamConfig, String> {
     // The quotes and escapes of JSON are those of TOML.
     let source = serde_json::Value::from(address);
@@ -73,10 +73,10 @@ fn stream_of(name: &str, address: &str) -> Result<StreamConfig, String> {
     Ok(config.streams.into_iter().next().unwrap_or_default())
 }
 
-/// What the first frames are.
+/// Description of the first frames.
 fn frames_of(spec: &SourceSpec) -> Result<String, String> {
     let mut source = Source::open(spec, &Arc::default()).map_err(|error| chain(&error))?;
-    let TakeResult::Frame(first) = source.take(spec.caps_timeout) else {
+    let TakeResult::Frame(first) = source.next_frame(spec.caps_timeout) else {
         return Err("it ended before its first frame".to_owned());
     };
     let view: FrameView<'_> = first.view().map_err(|error| chain(&error))?;
@@ -87,7 +87,7 @@ fn frames_of(spec: &SourceSpec) -> Result<String, String> {
     let began_ns = first.stamp().arrival_ns;
     let (end, mut frames, mut last_ns) = (Instant::now() + COUNTED, 0u32, began_ns);
     while let Some(left) = end.checked_duration_since(Instant::now()) {
-        match source.take(left) {
+        match source.next_frame(left) {
             TakeResult::Frame(frame) => (frames, last_ns) = (frames + 1, frame.stamp().arrival_ns),
             TakeResult::TimedOut => {}
             TakeResult::Ended(_) => break,

@@ -11,7 +11,7 @@ use foveate_config::{Config, SourceChoice, SourceSpec, StreamConfig};
 /// A capture device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FoundCamera {
-    /// Its device node, such as `/dev/video0`.
+    /// Device node of the camera, such as `/dev/video0`.
     node: PathBuf,
     /// A path that does not depend on the order in which cameras are plugged in; the node if there is none.
     stable: PathBuf,

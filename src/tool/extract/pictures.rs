@@ -26,9 +26,9 @@ use crate::{ToolError, stop_on_signals};
 #[derive(Debug, Serialize)]
 struct PictureFacts {
     file: String,
-    /// The row of the arrays that it is in is the one with this number; `null` for none.
+    /// Number of the picture's row in the arrays; `null` if it could not be sampled.
     frame_seq: Option<u64>,
-    /// Why it is in none.
+    /// Error of a picture that could not be sampled.
     error: Option<String>,
     /// The samples of 16-bit gray that became black and white; only of such pictures.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -100,7 +100,7 @@ pub(super) fn run(
 fn picture_view(spec: &ViewSpec) -> Result<PictureView, ToolError> {
     let place = match spec.policy {
         Policy::Fixed { x, y } => (x, y),
-        // Nobody asks for anything, and nothing was seen before.
+        // A single picture has no clients and no frame before.
         Policy::Auto | Policy::Feedback => (0.5, 0.5),
         _ => {
             let message = "unsupported policy for separate pictures (expected \"auto\", \"fixed\" or \"feedback\" in \
