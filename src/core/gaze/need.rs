@@ -1,12 +1,12 @@
 //! What a view needs to see most: where policies look that no client steers.
 
 use super::fixation_state::FixationState;
-use super::inhibition::darken;
-use super::peaks::peak_radius_px;
+use super::peaks::{darken, peak_radius_px};
 use crate::detail::{BLOCK_SIDE, TILE_BLOCKS};
 use crate::geometry::extent::Extent;
 use crate::geometry::fixation::{FixationReason, Points};
-use crate::geometry::region::Region;
+use crate::geometry::region::{PixelBox, Region};
+use crate::geometry::relevance::RelevanceMap;
 use crate::geometry::tile::TILE_SIDE;
 use crate::geometry::weights::Weights;
 
@@ -42,10 +42,12 @@ impl Need {
         }
     }
 
-    /// Moves to what is needed most, and not to what foveae of other policies look at: `avoided`, in pixels. Of each tile, row by row,
-    /// `changed_frame` is the newest frame that changed it.
+    /// Moves to what is needed most, and not to what foveae of other policies look at: `avoided`, in pixels. A map multiplies what is
+    /// needed, and is the reason for which the view looks somewhere then. Of each tile, row by row, `changed_frame` is the newest frame
+    /// that changed it.
     pub(super) fn choose(
         &self,
+        weighed_by: Option<(&RelevanceMap, FixationReason)>,
         changed_frame: &[u64],
         avoided: &Points,
         state: &mut FixationState,
@@ -55,21 +57,45 @@ impl Need {
             return;
         }
         let mut tiles = self.tiles.clone();
+        if let Some((map, _)) = weighed_by {
+            self.weigh(&mut tiles, map);
+        }
         let side = f64::from(TILE_SIDE);
         let radius = peak_radius_px(self.extent) / side;
         for (x, y) in avoided {
             let place = (x / side, y / side);
-            darken(&mut tiles, self.grid.width as usize, place, 1.0, (radius, radius));
+            darken(&mut tiles, self.grid.width as usize, place, (radius, radius));
         }
         let weights = Weights { grid: self.grid, region: self.region(), cells: &tiles };
         state.go_to_peaks(&weights, |x, y| {
             let changed_frame = changed_frame[self.tile_at(x, y)];
-            if decided_frame.is_some_and(|decided_frame| decided_frame < changed_frame) {
-                FixationReason::Changed
-            } else {
-                FixationReason::Unseen
+            match weighed_by {
+                Some((_, reason)) => reason,
+                None if decided_frame.is_some_and(|decided| decided < changed_frame) => {
+                    FixationReason::Changed
+                }
+                None => FixationReason::Unseen,
             }
         });
+    }
+
+    /// Multiplies what is needed of each tile by the greatest weight under it. Where nothing is needed, the weights count alone.
+    #[expect(clippy::cast_possible_truncation, reason = "a weight needs no more digits")]
+    fn weigh(&self, tiles: &mut [f32], map: &RelevanceMap) {
+        if tiles.iter().all(|need| *need == 0.0) {
+            tiles.fill(1.0);
+        }
+        let places = (0..self.grid.height)
+            .flat_map(|row| (0..self.grid.width).map(move |column| [column, row]));
+        for (need, place) in tiles.iter_mut().zip(places) {
+            let [columns, rows] = place.map(|tile| tile * TILE_SIDE..(tile + 1) * TILE_SIDE);
+            let Extent { width, height } = self.extent;
+            let pixels = PixelBox::of(
+                columns.start..columns.end.min(width),
+                rows.start..rows.end.min(height),
+            );
+            *need *= map.greatest(self.extent, pixels) as f32;
+        }
     }
 
     /// The tile of a place in the picture, in pixels.

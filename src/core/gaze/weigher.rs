@@ -4,10 +4,8 @@ use std::sync::Arc;
 
 use self::channels::ChannelWeigher;
 use self::saliency::SaliencyWeigher;
-use super::fixation_state::FixationState;
-use super::need::Need;
 use crate::geometry::extent::Extent;
-use crate::geometry::fixation::{FixationReason, Points};
+use crate::geometry::fixation::FixationReason;
 use crate::geometry::relevance::{Relevance, RelevanceMap};
 use crate::geometry::tile::TileSet;
 use crate::geometry::weights::Weights;
@@ -44,22 +42,11 @@ impl Weigher {
         }
     }
 
-    /// Moves to what weighs most, or to what is needed most where nothing weighs; not to what foveae of other policies look at: `avoided`, in
-    /// pixels.
-    pub(super) fn choose(
-        &mut self,
-        need: &Need,
-        changed_frame: &[u64],
-        avoided: &Points,
-        state: &mut FixationState,
-    ) {
+    /// Why the view looks where these weights lead.
+    pub(super) fn reason(&self) -> FixationReason {
         match self {
-            Self::Saliency(weigher) => weigher.choose(avoided, state, FixationReason::Saliency),
-            Self::Channels(weigher) => {
-                if !weigher.choose(avoided, state, FixationReason::Relevance) {
-                    need.choose(changed_frame, avoided, state);
-                }
-            }
+            Self::Saliency(_) => FixationReason::Saliency,
+            Self::Channels(_) => FixationReason::Relevance,
         }
     }
 

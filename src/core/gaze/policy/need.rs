@@ -174,8 +174,9 @@ impl FixationPolicy for NeedPolicy {
         self.weigh(seen, is_due);
         if is_due {
             let relevance = self.weigher.relevance();
+            let weighed_by = relevance.as_ref().map(|made| (&made.map, self.weigher.reason()));
+            need.choose(weighed_by, changed_frame, &self.avoided, &mut self.state);
             self.state.set_relevance(relevance);
-            self.weigher.choose(need, changed_frame, &self.avoided, &mut self.state);
         }
     }
 

@@ -7,10 +7,9 @@ use super::saliency::SaliencyWeigher;
 use super::settle;
 use crate::frame::{FrameTime, FrameTimes};
 use crate::gaze::GazeParameters;
-use crate::gaze::fixation_state::FixationState;
 use crate::geometry::extent::Extent;
 use crate::geometry::feedback::ChannelWeight;
-use crate::geometry::fixation::{Fixation, FixationReason, Points};
+use crate::geometry::fixation::Fixation;
 use crate::geometry::relevance::Relevance;
 use crate::geometry::tile::TileSet;
 use crate::relevance::injection::Injection;
@@ -40,9 +39,8 @@ pub(in crate::gaze) struct ChannelWeigher {
     publishes: bool,
     /// The weights that clients set, or those of the configuration.
     weights: BTreeMap<String, f32>,
-    /// The newest score, in octaves, and what follows from it; empty before any.
+    /// The newest score, in octaves; empty before any.
     score: Vec<f32>,
-    values: Vec<f32>,
     relevance: Option<Arc<Relevance>>,
     /// The newest frames, with the time since the start.
     frames: FrameTimes,
@@ -55,17 +53,15 @@ impl ChannelWeigher {
         publishes: bool,
         parameters: GazeParameters,
         extent: Extent,
-        foveae: usize,
     ) -> Self {
         Self {
             parameters,
             scene: Scene::new(extent),
-            saliency: SaliencyWeigher::new(parameters, extent, foveae),
+            saliency: SaliencyWeigher::new(parameters, extent),
             weights: scoring.weights.clone(),
             scoring,
             publishes,
             score: Vec::new(),
-            values: Vec::new(),
             relevance: None,
             frames: FrameTimes::default(),
         }
@@ -78,21 +74,6 @@ impl ChannelWeigher {
 
     pub(super) fn relevance(&self) -> Option<Arc<Relevance>> {
         self.relevance.clone()
-    }
-
-    /// Moves to the greatest scores that were not looked at just now. Returns whether there are any.
-    pub(super) fn choose(
-        &mut self,
-        avoided: &Points,
-        state: &mut FixationState,
-        reason: FixationReason,
-    ) -> bool {
-        let weighs = self.weighs() && !self.values.is_empty();
-        if weighs {
-            let weights = self.scene.weights(&self.values);
-            self.saliency.choose_by(&weights, avoided, state, reason);
-        }
-        weighs
     }
 
     /// Whether channels count, or somebody reads them.
@@ -174,8 +155,7 @@ impl ChannelWeigher {
             let channel = |name: &str| self.scene.channel(name);
             self.score = scorer.score(grid, channel, &self.weights);
         }
-        self.values = relevance_of(&self.score);
-        let map = self.scene.map(&self.values, self.parameters.relevance_gain);
+        let map = self.scene.map(&relevance_of(&self.score), self.parameters.relevance_gain);
         settle(&mut self.relevance, map, self.scene.frame_seq());
     }
 
@@ -183,7 +163,6 @@ impl ChannelWeigher {
         self.saliency.hide(texels);
         self.scene.hide(texels, frame_seq);
         self.score.clear();
-        self.values.clear();
         self.relevance = None;
     }
 
@@ -191,7 +170,6 @@ impl ChannelWeigher {
         self.saliency.resize(extent);
         self.scene = Scene::new(extent);
         self.score.clear();
-        self.values.clear();
         self.relevance = None;
     }
 }
