@@ -28,6 +28,8 @@ from .common import Unsuitable, library
 from .qwen import Qwen, table_taps, windows_of
 
 _NAME = "models.video"
+#: Share of ``full_after`` after which everything is computed in a frame that needs no token computed.
+_REST_SHARE = 0.1
 
 
 class EncodedFrame(NamedTuple):
@@ -86,7 +88,8 @@ class VideoEncoder:
         :param full_every: a frame is computed in full if this many before it were not; 0: never for this reason. A full run
             whose result would be the same is left out.
         :param full_after: a frame is computed in full if since the last full run as many tokens were computed as this many
-            frames have: so many others have not seen.
+            frames have: so many others have not seen. A tenth of it suffices in a frame that needs no token computed, so that
+            a picture that rests, such as a canvas that is complete, soon becomes exact.
         :param full_share: a frame is computed in full if a greater share of its tokens must be computed anyway; 1: never for
             this reason.
         :param budget: most tokens made of a :class:`foveate.Canvas`.
@@ -152,7 +155,8 @@ class VideoEncoder:
         count = len(keys)
         # Tokens that are gone leave the others approximate, too.
         is_same = not missing.any() and count == len(self._slots)
-        is_late = 0 < self.full_every <= self._partial or self.full_after * count <= self._changed
+        most = self.full_after * count * (_REST_SHARE if is_same else 1)
+        is_late = 0 < self.full_every <= self._partial or most <= self._changed
         if (is_late and self._partial) or self.full_share * count < missing.sum():
             missing[:] = True
             self._slots = {}
