@@ -2,11 +2,11 @@
 
 use super::fixation_state::FixationState;
 use super::peaks::{darken, peak_radius_px};
+use super::weigher::RELEVANCE_FLOOR;
 use crate::detail::{BLOCK_SIDE, TILE_BLOCKS};
 use crate::geometry::extent::Extent;
 use crate::geometry::fixation::{FixationReason, Points};
-use crate::geometry::region::{PixelBox, Region};
-use crate::geometry::relevance::RelevanceMap;
+use crate::geometry::region::Region;
 use crate::geometry::tile::TILE_SIDE;
 use crate::geometry::weights::Weights;
 
@@ -42,12 +42,12 @@ impl Need {
         }
     }
 
-    /// Moves to what is needed most, and not to what foveae of other policies look at: `avoided`, in pixels. A map multiplies what is
-    /// needed, and is the reason for which the view looks somewhere then. Of each tile, row by row, `changed_frame` is the newest frame
+    /// Moves to what is needed most, and not to what foveae of other policies look at: `avoided`, in pixels. Weights multiply what
+    /// is needed, and are the reason for which the view looks somewhere then. Of each tile, row by row, `changed_frame` is the newest frame
     /// that changed it.
     pub(super) fn choose(
         &self,
-        weighed_by: Option<(&RelevanceMap, FixationReason)>,
+        weighed_by: Option<(Weights<'_>, FixationReason)>,
         changed_frame: &[u64],
         avoided: &Points,
         state: &mut FixationState,
@@ -57,8 +57,8 @@ impl Need {
             return;
         }
         let mut tiles = self.tiles.clone();
-        if let Some((map, _)) = weighed_by {
-            self.weigh(&mut tiles, map);
+        if let Some((weights, _)) = &weighed_by {
+            self.weigh(&mut tiles, weights);
         }
         let side = f64::from(TILE_SIDE);
         let radius = peak_radius_px(self.extent) / side;
@@ -79,22 +79,17 @@ impl Need {
         });
     }
 
-    /// Multiplies what is needed of each tile by the greatest weight under it. Where nothing is needed, the weights count alone.
-    #[expect(clippy::cast_possible_truncation, reason = "a weight needs no more digits")]
-    fn weigh(&self, tiles: &mut [f32], map: &RelevanceMap) {
-        if tiles.iter().all(|need| *need == 0.0) {
-            tiles.fill(1.0);
-        }
-        let places = (0..self.grid.height)
-            .flat_map(|row| (0..self.grid.width).map(move |column| [column, row]));
-        for (need, place) in tiles.iter_mut().zip(places) {
-            let [columns, rows] = place.map(|tile| tile * TILE_SIDE..(tile + 1) * TILE_SIDE);
-            let Extent { width, height } = self.extent;
-            let pixels = PixelBox::of(
-                columns.start..columns.end.min(width),
-                rows.start..rows.end.min(height),
-            );
-            *need *= map.greatest(self.extent, pixels) as f32;
+    /// Multiplies what is needed of each tile by the greatest weight under it, at least [`RELEVANCE_FLOOR`] of the greatest of all. Where nothing is
+    /// needed, the weights count alone.
+    fn weigh(&self, tiles: &mut [f32], weights: &Weights<'_>) {
+        let is_needed = tiles.iter().any(|need| 0.0 < *need);
+        let Region { x1, y1, .. } = self.region();
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole tiles")]
+        let image = Extent::new(x1 as u32, y1 as u32);
+        let weights = weights.pooled(image, self.grid);
+        let least = RELEVANCE_FLOOR * weights.iter().copied().fold(0.0, f32::max);
+        for (need, weight) in tiles.iter_mut().zip(weights) {
+            *need = if is_needed { *need * weight.max(least) } else { weight };
         }
     }
 

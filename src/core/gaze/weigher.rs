@@ -19,7 +19,7 @@ const RELEVANCE_SIDE_MAX: u32 = 64;
 
 /// Values below this share of a map's peak count as this share: in saliency they are noise, which moves no token then; and what a
 /// consumer's map leaves out does not stay coarse for good.
-const RELEVANCE_FLOOR: f32 = 0.05;
+pub(super) const RELEVANCE_FLOOR: f32 = 0.05;
 
 /// A relevance map made of pictures is kept until some weight differs from it by this factor, so that flicker makes no new plan.
 const RELEVANCE_STEP: f64 = 1.19;
@@ -42,11 +42,11 @@ impl Weigher {
         }
     }
 
-    /// Why the view looks where these weights lead.
-    pub(super) fn reason(&self) -> FixationReason {
+    /// The weights of the newest picture for the gaze, and why the view looks where these lead; `None` where nothing weighs.
+    pub(super) fn weights(&self) -> Option<(Weights<'_>, FixationReason)> {
         match self {
-            Self::Saliency(_) => FixationReason::Saliency,
-            Self::Channels(_) => FixationReason::Relevance,
+            Self::Saliency(weigher) => Some((weigher.gaze_weights()?, FixationReason::Saliency)),
+            Self::Channels(weigher) => Some((weigher.gaze_weights()?, FixationReason::Relevance)),
         }
     }
 

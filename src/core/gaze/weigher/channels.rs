@@ -12,6 +12,7 @@ use crate::geometry::feedback::ChannelWeight;
 use crate::geometry::fixation::Fixation;
 use crate::geometry::relevance::Relevance;
 use crate::geometry::tile::TileSet;
+use crate::geometry::weights::Weights;
 use crate::relevance::injection::Injection;
 use crate::relevance::scene::Scene;
 use crate::relevance::scorer::{Scorer, relevance_of};
@@ -39,8 +40,9 @@ pub(in crate::gaze) struct ChannelWeigher {
     publishes: bool,
     /// The weights that clients set, or those of the configuration.
     weights: BTreeMap<String, f32>,
-    /// The newest score, in octaves; empty before any.
+    /// The newest score, in octaves, and what follows from it; empty before any.
     score: Vec<f32>,
+    values: Vec<f32>,
     relevance: Option<Arc<Relevance>>,
     /// The newest frames, with the time since the start.
     frames: FrameTimes,
@@ -62,6 +64,7 @@ impl ChannelWeigher {
             scoring,
             publishes,
             score: Vec::new(),
+            values: Vec::new(),
             relevance: None,
             frames: FrameTimes::default(),
         }
@@ -74,6 +77,12 @@ impl ChannelWeigher {
 
     pub(super) fn relevance(&self) -> Option<Arc<Relevance>> {
         self.relevance.clone()
+    }
+
+    /// The newest score as weights, if channels count.
+    pub(super) fn gaze_weights(&self) -> Option<Weights<'_>> {
+        let weighs = self.weighs() && !self.values.is_empty();
+        weighs.then(|| self.scene.weights(&self.values))
     }
 
     /// Whether channels count, or somebody reads them.
@@ -155,7 +164,8 @@ impl ChannelWeigher {
             let channel = |name: &str| self.scene.channel(name);
             self.score = scorer.score(grid, channel, &self.weights);
         }
-        let map = self.scene.map(&relevance_of(&self.score), self.parameters.relevance_gain);
+        self.values = relevance_of(&self.score);
+        let map = self.scene.map(&self.values, self.parameters.relevance_gain);
         settle(&mut self.relevance, map, self.scene.frame_seq());
     }
 
@@ -163,6 +173,7 @@ impl ChannelWeigher {
         self.saliency.hide(texels);
         self.scene.hide(texels, frame_seq);
         self.score.clear();
+        self.values.clear();
         self.relevance = None;
     }
 
@@ -170,6 +181,7 @@ impl ChannelWeigher {
         self.saliency.resize(extent);
         self.scene = Scene::new(extent);
         self.score.clear();
+        self.values.clear();
         self.relevance = None;
     }
 }

@@ -102,6 +102,12 @@ impl SaliencyWeigher {
         *self = Self::new(self.parameters, extent);
     }
 
+    /// Saliency of the newest picture that was weighed, where anything stands out.
+    pub(super) fn gaze_weights(&self) -> Option<Weights<'_>> {
+        let map = self.saliency.map();
+        map.iter().any(|salient| 0.0 < *salient).then(|| self.weights(map))
+    }
+
     fn weights<'a>(&self, texels: &'a [f32]) -> Weights<'a> {
         let grid = self.saliency.grid();
         let side = |texels: u32| f64::from(texels) * self.texel_px;
