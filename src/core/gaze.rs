@@ -5,6 +5,7 @@ mod consumer;
 pub mod controller;
 pub mod ego;
 mod fixation_state;
+pub mod inhibition;
 pub mod log;
 pub mod need;
 mod parameters;

@@ -1,5 +1,7 @@
-//! What moves, and what differs from its surroundings, stands out; what always moves does not.
+//! What moves, and what differs from its surroundings, stands out; what always moves does not; and what was looked at
+//! makes room for a while, and no longer.
 
+use foveate_core::gaze::inhibition::Inhibition;
 use foveate_core::gaze::saliency::Saliency;
 use foveate_core::geometry::coarse::CoarseLevel;
 use foveate_core::geometry::extent::Extent;
@@ -11,6 +13,7 @@ const EXTENT: Extent = Extent::new(768, 576);
 const WIDTH: u32 = 96;
 const HEIGHT: u32 = 72;
 const FRAME_S: f32 = 0.1;
+const MS: u64 = 1_000_000;
 
 proptest! {
     #[test]
@@ -41,6 +44,53 @@ proptest! {
         saliency.weigh(&picture);
         let (column, row) = greatest(saliency.map());
         prop_assert!((x..x + 3).contains(&column) && (y..y + 3).contains(&row), "{column} {row}");
+    }
+
+    /// It fades all the time, and five times the time of decay after it was left there is nothing: not a little, nothing.
+    #[test]
+    fn inhibition_decays_to_nothing(
+        strength in 0.0..=1.0f64, decay_ms in 1..60_000u32, radius in 1.0..20.0f64,
+        x in 0.0..96.0f64, y in 0.0..72.0f64,
+    ) {
+        let mut inhibition = Inhibition::new(strength, decay_ms, 1);
+        inhibition.look(x, y, false, radius, 7 * MS);
+        let decay_ns = u64::from(decay_ms) * MS;
+        let kept = |inhibition: &Inhibition, now_ns| inhibition.kept(x, y, radius, now_ns);
+        prop_assert!((kept(&inhibition, 7 * MS) - (1.0 - strength)).abs() < 1e-9);
+        let mut last = 0.0;
+        for fifths in 0..25 {
+            let now = kept(&inhibition, 7 * MS + decay_ns * fifths / 5);
+            prop_assert!(last < now || strength == 0.0);
+            last = now;
+        }
+        let end_ns = 7 * MS + 5 * decay_ns;
+        prop_assert_eq!(kept(&inhibition, end_ns), 1.0);
+        let mut cells = vec![0.5; 96 * 72];
+        inhibition.inhibit(&mut cells, 96, radius, end_ns);
+        prop_assert!(cells.iter().all(|cell| *cell == 0.5));
+        inhibition.forget(end_ns);
+        prop_assert!(inhibition.traces_mut().is_empty());
+    }
+
+    /// Every place loses something, none gains; and all of it agrees with the definition.
+    #[test]
+    fn inhibition_takes_what_it_says(
+        traces in prop::collection::vec((0.0..96.0f64, 0.0..72.0f64), 1..40), radius in 1.0..20.0f64,
+    ) {
+        let mut inhibition = Inhibition::new(0.9, 1000, 1);
+        for (index, (x, y)) in traces.iter().enumerate() {
+            inhibition.look(*x, *y, false, radius, index as u64 * 20 * MS);
+        }
+        let now_ns = 900 * MS;
+        let mut cells = vec![1.0; 96 * 72];
+        inhibition.inhibit(&mut cells, 96, radius, now_ns);
+        for (index, cell) in cells.iter().enumerate() {
+            let (column, row) = ((index % 96) as f64 + 0.5, (index / 96) as f64 + 0.5);
+            let kept = inhibition.kept(column, row, radius, now_ns);
+            // Beyond three radii a trace is cut off, each at 1.2 % or less.
+            let slack = 0.011 * inhibition.traces_mut().len() as f64 + 1e-5;
+            prop_assert!((f64::from(*cell) - kept).abs() <= slack, "{cell} is not {kept}");
+        }
     }
 }
 

@@ -429,10 +429,12 @@ impl Beginning {
             Policy::Fixed { x, y } => Box::new(Fixed::new((x, y), parameters, extent, foveae, at)),
             Policy::Auto => {
                 let scoring = Scoring { scorer: None, weights: BTreeMap::new(), passes: 1 };
-                Box::new(self.weighed(self.channels(scoring), foveae).attending(extent))
+                Box::new(self.weighed(self.channels(scoring, foveae), foveae).attending(extent))
             }
-            Policy::Feedback => Box::new(self.weighed(self.saliency(), foveae).attending(extent)),
-            Policy::Saliency => Box::new(self.weighed(self.saliency(), foveae)),
+            Policy::Feedback => {
+                Box::new(self.weighed(self.saliency(foveae), foveae).attending(extent))
+            }
+            Policy::Saliency => Box::new(self.weighed(self.saliency(foveae), foveae)),
             Policy::Relevance { scorer, weights, passes } => {
                 let (scorer, weights) = match scorer {
                     Some(scorer) => (scorer, weights),
@@ -441,7 +443,7 @@ impl Beginning {
                     None => (Arc::new(Scorer::weighted(weights)), BTreeMap::new()),
                 };
                 let scoring = Scoring { scorer: Some(scorer), weights, passes };
-                Box::new(self.weighed(self.channels(scoring), foveae))
+                Box::new(self.weighed(self.channels(scoring, foveae), foveae))
             }
             Policy::Replay { log } => Box::new(Replay::new(log, extent, foveae, at)),
             Policy::Several { policy, x, y } => {
@@ -460,13 +462,14 @@ impl Beginning {
         NeedPolicy::new(weigher, self.parameters, self.extent, foveae, self.at)
     }
 
-    fn saliency(&self) -> Weigher {
-        Weigher::Saliency(Box::new(SaliencyWeigher::new(self.parameters, self.extent)))
+    fn saliency(&self, foveae: usize) -> Weigher {
+        let weigher = SaliencyWeigher::new(self.parameters, self.extent, foveae);
+        Weigher::Saliency(Box::new(weigher))
     }
 
-    fn channels(&self, scoring: Scoring) -> Weigher {
+    fn channels(&self, scoring: Scoring, foveae: usize) -> Weigher {
         let Self { parameters, publishes_channels, extent, .. } = *self;
-        let weigher = ChannelWeigher::new(scoring, publishes_channels, parameters, extent);
+        let weigher = ChannelWeigher::new(scoring, publishes_channels, parameters, extent, foveae);
         Weigher::Channels(Box::new(weigher))
     }
 }

@@ -393,20 +393,22 @@ impl FixationState {
     }
 
     /// Moves foveae to the peaks of a map of the picture, or to the middle if there are none. `reason` says why to a place in pixels.
+    /// Returns where saccades led.
     pub(super) fn go_to_peaks(
         &mut self,
         map: &Weights<'_>,
         reason: impl Fn(f64, f64) -> FixationReason,
-    ) {
+    ) -> Points {
         let peaks = Peaks::of(map, self.extent, self.foveae_max, peak_radius_px(self.extent));
         if peaks.as_slice().is_empty() {
             self.go_to_middle_unless(reason);
-        } else {
-            self.follow(map, &peaks, reason, None);
+            return Points::new();
         }
+        self.follow(map, &peaks, reason, None)
     }
 
-    /// Moves foveae to the peaks of `map`, of which there is at least one. `reason` says why to a place in pixels.
+    /// Moves foveae to the peaks of `map`, of which there is at least one. `reason` says why to a place in pixels. Returns where saccades
+    /// led.
     ///
     /// Each goes for a peak near it, and stays until it has dwelt and that peak is worth more than its place by the hysteresis.
     /// Peaks that are left get a new fovea; foveae that are left end where their place is not worth one.
@@ -419,11 +421,11 @@ impl FixationState {
         peaks: &Peaks,
         reason: impl Fn(f64, f64) -> FixationReason,
         sent: Option<SentMap>,
-    ) {
+    ) -> Points {
         let goals = peaks.goals(&self.gaze.fixations);
         // A map computed from the picture requests nothing.
         let region = peaks.region().filter(|_| sent.is_some());
-        let mut foveae = Foveae::new();
+        let (mut foveae, mut reached) = (Foveae::new(), Points::new());
         for (fovea, goal) in self.foveae.iter().zip(goals) {
             let Fixation { x, y, .. } = fovea.fixation;
             let here = peaks.worth(map.at(x, y), (x, y), goal);
@@ -447,15 +449,18 @@ impl FixationState {
                 let Peak { x, y, .. } = peaks.as_slice()[goal];
                 let fovea = self.arriving(x, y, reason(x, y), peaks.share(goal)).over(region);
                 foveae.push(fovea.decided(sent, Some(peaks.as_slice()[goal])));
+                reached.push((x, y));
             }
         }
         for (index, peak @ Peak { x, y, .. }) in peaks.as_slice().iter().copied().enumerate() {
             if !goals.contains(&Some(index)) {
                 let fovea = self.arriving(x, y, reason(x, y), peaks.share(index)).over(region);
                 foveae.push(fovea.decided(sent, Some(peak)));
+                reached.push((x, y));
             }
         }
         self.fixate(&foveae);
+        reached
     }
 
     /// Masks cover `texels` of the coarse level from now on: what no client asked for there is looked at no more.

@@ -1,8 +1,8 @@
 //! What a view needs to see most: where policies look that no client steers.
 
 use super::fixation_state::FixationState;
-use super::peaks::{darken, peak_radius_px};
-use super::weigher::RELEVANCE_FLOOR;
+use super::inhibition::darken;
+use super::peaks::peak_radius_px;
 use crate::detail::{BLOCK_SIDE, TILE_BLOCKS};
 use crate::geometry::extent::Extent;
 use crate::geometry::fixation::{FixationReason, Points};
@@ -42,12 +42,10 @@ impl Need {
         }
     }
 
-    /// Moves to what is needed most, and not to what foveae of other policies look at: `avoided`, in pixels. Weights multiply what
-    /// is needed, and are the reason for which the view looks somewhere then. Of each tile, row by row, `changed_frame` is the newest frame
-    /// that changed it.
+    /// Moves to what is needed most, and not to what foveae of other policies look at: `avoided`, in pixels. Of each tile, row by row,
+    /// `changed_frame` is the newest frame that changed it.
     pub(super) fn choose(
         &self,
-        weighed_by: Option<(Weights<'_>, FixationReason)>,
         changed_frame: &[u64],
         avoided: &Points,
         state: &mut FixationState,
@@ -57,40 +55,21 @@ impl Need {
             return;
         }
         let mut tiles = self.tiles.clone();
-        if let Some((weights, _)) = &weighed_by {
-            self.weigh(&mut tiles, weights);
-        }
         let side = f64::from(TILE_SIDE);
         let radius = peak_radius_px(self.extent) / side;
         for (x, y) in avoided {
             let place = (x / side, y / side);
-            darken(&mut tiles, self.grid.width as usize, place, (radius, radius));
+            darken(&mut tiles, self.grid.width as usize, place, 1.0, (radius, radius));
         }
         let weights = Weights { grid: self.grid, region: self.region(), cells: &tiles };
         state.go_to_peaks(&weights, |x, y| {
             let changed_frame = changed_frame[self.tile_at(x, y)];
-            match weighed_by {
-                Some((_, reason)) => reason,
-                None if decided_frame.is_some_and(|decided| decided < changed_frame) => {
-                    FixationReason::Changed
-                }
-                None => FixationReason::Unseen,
+            if decided_frame.is_some_and(|decided_frame| decided_frame < changed_frame) {
+                FixationReason::Changed
+            } else {
+                FixationReason::Unseen
             }
         });
-    }
-
-    /// Multiplies what is needed of each tile by the greatest weight under it, at least [`RELEVANCE_FLOOR`] of the greatest of all. Where nothing is
-    /// needed, the weights count alone.
-    fn weigh(&self, tiles: &mut [f32], weights: &Weights<'_>) {
-        let is_needed = tiles.iter().any(|need| 0.0 < *need);
-        let Region { x1, y1, .. } = self.region();
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole tiles")]
-        let image = Extent::new(x1 as u32, y1 as u32);
-        let weights = weights.pooled(image, self.grid);
-        let least = RELEVANCE_FLOOR * weights.iter().copied().fold(0.0, f32::max);
-        for (need, weight) in tiles.iter_mut().zip(weights) {
-            *need = if is_needed { *need * weight.max(least) } else { weight };
-        }
     }
 
     /// The tile of a place in the picture, in pixels.

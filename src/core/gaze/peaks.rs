@@ -5,6 +5,7 @@
 
 use arrayvec::ArrayVec;
 
+use super::inhibition::{darken, gaussian};
 use crate::geometry::extent::Extent;
 use crate::geometry::fixation::{FOVEAE_MAX, Fixation, FixationReason, snapped};
 use crate::geometry::region::Region;
@@ -48,7 +49,7 @@ impl Peaks {
         for _ in 1..count.min(FOVEAE_MAX) {
             let at = ((newest.x - x0) / cell.0, (newest.y - y0) / cell.1);
             let radius = (radius.0 / cell.0, radius.1 / cell.1);
-            darken(&mut left, map.grid.width as usize, at, radius);
+            darken(&mut left, map.grid.width as usize, at, 1.0, radius);
             let peak = Weights { cells: &left, ..*map }.peak(image);
             let Some(peak) = peak.filter(is_worth_one) else { break };
             newest = peak;
@@ -136,39 +137,4 @@ fn apart(fovea: &Fixation, peak: &Peak) -> f64 {
 /// Standard deviation of the inhibition around a peak of a map over an image, in pixels.
 pub(super) fn peak_radius_px(image: Extent) -> f64 {
     RADIUS_SHARE * f64::from(image.longer_side())
-}
-
-/// Most cells along an axis: the longest side of a map that scores were painted on.
-const REACH_MAX: usize = 512;
-
-/// Takes all of its weight from a place among cells in rows of `width`, and less around it: a Gaussian with the standard deviations
-/// `radius` along x and y. All in cells.
-#[expect(clippy::cast_possible_truncation, reason = "shares, 0..=1")]
-pub(super) fn darken(cells: &mut [f32], width: usize, (x, y): (f64, f64), radius: (f64, f64)) {
-    let height = cells.len() / width;
-    let columns = reached(x, radius.0, width);
-    let rows = reached(y, radius.1, height);
-    let mut across = [0f32; REACH_MAX];
-    for (share, column) in across.iter_mut().zip(columns.clone()) {
-        *share = gaussian(column as f64 + 0.5 - x, radius.0) as f32;
-    }
-    for row in rows {
-        let loss = gaussian(row as f64 + 0.5 - y, radius.1) as f32;
-        let cells = &mut cells[row * width..][columns.clone()];
-        for (cell, share) in cells.iter_mut().zip(&across) {
-            *cell *= 1.0 - loss * share;
-        }
-    }
-}
-
-/// Those of `count` cells within three radii of a place: beyond, a Gaussian is below 1.2 %.
-#[expect(clippy::cast_possible_truncation, reason = "a cell, cut at 0 and at the count")]
-fn reached(place: f64, radius: f64, count: usize) -> std::ops::Range<usize> {
-    let end = ((place + 3.0 * radius).ceil() as usize).min(count);
-    ((place - 3.0 * radius).floor() as usize).min(end)..end
-}
-
-/// A Gaussian, 1 in its centre.
-fn gaussian(offset: f64, radius: f64) -> f64 {
-    (-0.5 * (offset / radius) * (offset / radius)).exp()
 }

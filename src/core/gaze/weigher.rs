@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use self::channels::ChannelWeigher;
 use self::saliency::SaliencyWeigher;
+use super::fixation_state::FixationState;
+use super::need::Need;
 use crate::geometry::extent::Extent;
-use crate::geometry::fixation::FixationReason;
+use crate::geometry::fixation::{FixationReason, Points};
 use crate::geometry::relevance::{Relevance, RelevanceMap};
 use crate::geometry::tile::TileSet;
 use crate::geometry::weights::Weights;
@@ -19,7 +21,7 @@ const RELEVANCE_SIDE_MAX: u32 = 64;
 
 /// Values below this share of a map's peak count as this share: in saliency they are noise, which moves no token then; and what a
 /// consumer's map leaves out does not stay coarse for good.
-pub(super) const RELEVANCE_FLOOR: f32 = 0.05;
+const RELEVANCE_FLOOR: f32 = 0.05;
 
 /// A relevance map made of pictures is kept until some weight differs from it by this factor, so that flicker makes no new plan.
 const RELEVANCE_STEP: f64 = 1.19;
@@ -42,11 +44,22 @@ impl Weigher {
         }
     }
 
-    /// The weights of the newest picture for the gaze, and why the view looks where these lead; `None` where nothing weighs.
-    pub(super) fn weights(&self) -> Option<(Weights<'_>, FixationReason)> {
+    /// Moves to what weighs most, or to what is needed most where nothing weighs; not to what foveae of other policies look at: `avoided`, in
+    /// pixels.
+    pub(super) fn choose(
+        &mut self,
+        need: &Need,
+        changed_frame: &[u64],
+        avoided: &Points,
+        state: &mut FixationState,
+    ) {
         match self {
-            Self::Saliency(weigher) => Some((weigher.gaze_weights()?, FixationReason::Saliency)),
-            Self::Channels(weigher) => Some((weigher.gaze_weights()?, FixationReason::Relevance)),
+            Self::Saliency(weigher) => weigher.choose(avoided, state, FixationReason::Saliency),
+            Self::Channels(weigher) => {
+                if !weigher.choose(avoided, state, FixationReason::Relevance) {
+                    need.choose(changed_frame, avoided, state);
+                }
+            }
         }
     }
 

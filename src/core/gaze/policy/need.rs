@@ -173,9 +173,9 @@ impl FixationPolicy for NeedPolicy {
         let is_due = !self.is_attending() && self.state.is_due();
         self.weigh(seen, is_due);
         if is_due {
-            self.state.set_relevance(self.weigher.relevance());
-            let weighed_by = self.weigher.weights();
-            need.choose(weighed_by, changed_frame, &self.avoided, &mut self.state);
+            let relevance = self.weigher.relevance();
+            self.state.set_relevance(relevance);
+            self.weigher.choose(need, changed_frame, &self.avoided, &mut self.state);
         }
     }
 

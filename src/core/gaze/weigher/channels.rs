@@ -7,12 +7,12 @@ use super::saliency::SaliencyWeigher;
 use super::settle;
 use crate::frame::{FrameTime, FrameTimes};
 use crate::gaze::GazeParameters;
+use crate::gaze::fixation_state::FixationState;
 use crate::geometry::extent::Extent;
 use crate::geometry::feedback::ChannelWeight;
-use crate::geometry::fixation::Fixation;
+use crate::geometry::fixation::{Fixation, FixationReason, Points};
 use crate::geometry::relevance::Relevance;
 use crate::geometry::tile::TileSet;
-use crate::geometry::weights::Weights;
 use crate::relevance::injection::Injection;
 use crate::relevance::scene::Scene;
 use crate::relevance::scorer::{Scorer, relevance_of};
@@ -55,11 +55,12 @@ impl ChannelWeigher {
         publishes: bool,
         parameters: GazeParameters,
         extent: Extent,
+        foveae: usize,
     ) -> Self {
         Self {
             parameters,
             scene: Scene::new(extent),
-            saliency: SaliencyWeigher::new(parameters, extent),
+            saliency: SaliencyWeigher::new(parameters, extent, foveae),
             weights: scoring.weights.clone(),
             scoring,
             publishes,
@@ -79,10 +80,19 @@ impl ChannelWeigher {
         self.relevance.clone()
     }
 
-    /// The newest score as weights, if channels count.
-    pub(super) fn gaze_weights(&self) -> Option<Weights<'_>> {
+    /// Moves to the greatest scores that were not looked at just now. Returns whether there are any.
+    pub(super) fn choose(
+        &mut self,
+        avoided: &Points,
+        state: &mut FixationState,
+        reason: FixationReason,
+    ) -> bool {
         let weighs = self.weighs() && !self.values.is_empty();
-        weighs.then(|| self.scene.weights(&self.values))
+        if weighs {
+            let weights = self.scene.weights(&self.values);
+            self.saliency.choose_by(&weights, avoided, state, reason);
+        }
+        weighs
     }
 
     /// Whether channels count, or somebody reads them.
