@@ -9,10 +9,8 @@ use foveate::messages::{
     SubscriptionEvent, TTL_MS_DEFAULT,
 };
 use foveate_control::{Listing, Request, numbers, refused};
+use foveate_core::ego::EgoTransform;
 use foveate_core::frame::FrameTime;
-use foveate_core::gaze::controller::{Controller, Policy};
-use foveate_core::gaze::ego::EgoTransform;
-use foveate_core::gaze::log::{GazeLog, LogEntry, entry_line, header_line};
 use foveate_core::geometry::attention::AttentionMap;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::Focus;
@@ -20,10 +18,12 @@ use foveate_core::geometry::gaze_entry::GazeEntry;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::region::Region;
 use foveate_core::geometry::weights::Peak;
-use foveate_core::layout::{Layout, PlanRequest};
-use foveate_core::relevance::injection::{Injection, VALUE_MAX};
-use foveate_core::view::ViewSpec;
 use foveate_daemon::stream::ServedView;
+use foveate_gaze::controller::{Controller, Policy};
+use foveate_gaze::layout::{Layout, PlanRequest};
+use foveate_gaze::log::{GazeLog, LogEntry, entry_line, header_line};
+use foveate_gaze::relevance::injection::{Injection, VALUE_MAX};
+use foveate_gaze::view::ViewSpec;
 use foveate_server::described::view_from_table;
 use serde::de::DeserializeOwned;
 use serde_json::Value;

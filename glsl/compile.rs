@@ -8,25 +8,22 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
 
-/// Where the shaders are, as seen from a crate.
-const GLSL: &str = "../../glsl";
-
-/// Compiles the compute shaders in a folder of `glsl`, if the Vulkan backend is built. Those in its subfolders are others'.
-pub(crate) fn compile_folder(name: &str) {
+/// Compiles the compute shaders in a folder, as seen from the crate, if its Vulkan backend is built.
+pub(crate) fn compile_folder(folder: &str) {
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-changed={GLSL}");
+    println!("cargo::rerun-if-changed={folder}");
     if env::var_os("CARGO_FEATURE_VULKAN").is_none() {
         return;
     }
     let out_dir = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    for shader in shaders(&Path::new(GLSL).join(name)) {
+    for shader in shaders(Path::new(folder)) {
         compile(&shader, &out_dir);
     }
 }
 
 /// The compute shaders in `folder`.
 fn shaders(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).unwrap_or_else(|error| fail(&format!("glsl/: {error}")));
+    let entries = fs::read_dir(folder).unwrap_or_else(|error| fail(&format!("{}: {error}", folder.display())));
     let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
     paths.retain(|path| path.extension() == Some(OsStr::new("comp")));
     paths.sort();

@@ -32,7 +32,7 @@ layout(set = 0, binding = 1, std430) readonly restrict buffer TileList {
 
 const uint BINS = 16u;
 
-// Twin: src/core/relevance/features.rs
+// Twin: src/gaze/relevance/features.rs
 struct TileFeatures {
     uint count;
     uint luma;

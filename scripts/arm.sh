@@ -51,16 +51,17 @@ arm_cargo() {
 
 # One command for all packages, so that Cargo builds what they depend on once.
 check_vectors() {
-    arm_cargo test --locked --package foveate-attention --package foveate-simd \
-        --test hierarchical_attention --test simd_laws
+    arm_cargo test --locked --package foveate-simd --test simd_laws || return
+    arm_cargo test --locked --manifest-path python/attention/Cargo.toml --package foveate-attention --test laws
 }
 
 # Debugging code takes hours in the emulator. Of the ring here not the laws between processes, which need a kernel that runs programs
 # for ARM, nor the one that has to hold within five seconds.
 check_laws() {
     export CARGO_PROFILE_TEST_OPT_LEVEL=3
-    arm_cargo test --locked --package foveate-attention --package foveate-engine --package foveate-ring --package foveate-simd \
-        --test hierarchical_attention --test simd_laws --test pool_order --test ring_order || return
+    arm_cargo test --locked --manifest-path python/attention/Cargo.toml --package foveate-attention --test laws || return
+    arm_cargo test --locked --package foveate-engine --package foveate-ring --package foveate-simd \
+        --test simd_laws --test pool_order --test ring_order || return
     arm_cargo test --locked --package foveate-ring --test ring -- --skip ring_processes \
         --skip a_reader_whose_wakes_are_stolen || return
     arm_cargo test --locked --no-default-features --test laws --test engine

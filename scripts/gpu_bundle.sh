@@ -33,7 +33,7 @@ usage() {
     cat <<'END'
 Usage: scripts/gpu_bundle.sh [options]
 
-Builds target/foveate-gpu.tar.xz, at most 50 MB with the programs, the GPU tests, the Python engine and run.sh, which tests and measures
+Builds target/foveate-gpu.tar.xz, at most 50 MB with the programs, the GPU tests, the wheels of engine and attention, and run.sh, which tests and measures
 the GPU of a machine that has neither GStreamer nor Rust nor a network: unpack it there, and run `foveate-gpu/run.sh OUT`.
 
   --refresh-docs FILE   put a row into docs/reports/benchmarks.md instead, from the results.json that run.sh wrote
@@ -142,7 +142,7 @@ check_needs() {
 }
 
 main() {
-    local work folder tools programs bytes
+    local work folder tools programs wheel bytes
     read_arguments "$@"
     if [ -n "$results" ]; then
         python3 -B "$root/scripts/gpu/row.py" "$results" "$root/docs/reports/benchmarks.md"
@@ -160,11 +160,15 @@ main() {
     say 'Building the programs and the tests'
     programs=$(build) || fail 'the build failed; see above'
     # Beside the other programs, with the linker of this system: what it needs is checked below.
-    build_engine_wheel "$tools" "$folder/python" --compatibility linux --auditwheel skip || fail 'the wheel cannot be built; see above'
+    for wheel in engine attention; do
+        build_wheel "$wheel" "$tools" "$folder/python" --compatibility linux --auditwheel skip || fail 'a wheel cannot be built; see above'
+    done
     put_programs "$programs"
     put_libraries
     put_scripts
-    python3 -m zipfile -e "$folder"/python/*.whl "$work/unpacked"
+    for wheel in "$folder"/python/*.whl; do
+        python3 -m zipfile -e "$wheel" "$work/unpacked"
+    done
     check_needs "$work/unpacked"
     XZ_OPT='-6 -T0' tar --owner 0 --group 0 -C "$work" -cJf "$archive" foveate-gpu
     bytes=$(stat -c %s "$archive")

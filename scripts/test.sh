@@ -19,7 +19,7 @@ FOVEATE_WITHOUT_CLIPS=1 leaves their tests out, FOVEATE_WITHOUT_AXE=1 that of th
           timm, the engine with Ray, Daft and PyTorch, and wheels in an empty environment, seven gigabytes in
           ~/.cache/foveate; ring and pool under Miri and ThreadSanitizer, where a nightly Rust has them; all laws of
           scripts/arm.sh; two minutes of scripts/bench.sh soak; the dashboard's queries to a real Prometheus; Debian packages,
-          wheels and the container in bare systems; the bridges to Zenoh and ROS 2, which take minutes to build
+          wheels and the container in bare systems; the bridges to Zenoh and ROS 2, which take minutes to build; hierarchical attention
   --yes   install missing packages without asking
   --help  this
 END
@@ -209,6 +209,11 @@ check_models() {
         "$(library_environment)/bin/python" -B -m unittest discover -v -s python/tests -p 'test_models*.py'
 }
 
+# With torch.
+check_attention() {
+    PYTHON=$(library_environment)/bin/python run_script attention.sh
+}
+
 # Recordings, with the library that others read them with.
 check_recordings() {
     FOVEATE_BIN=$target/debug FOVEATE_REQUIRE_MODELS=1 \
@@ -251,7 +256,8 @@ check_python_code() {
     "$checkers/ruff" check || return
     "$checkers/mypy" --config-file python/pyproject.toml python/foveate || return
     "$checkers/mypy" --config-file python/pyproject.toml python/programs/foveate_daemon || return
-    "$checkers/mypy" --config-file python/engine/pyproject.toml python/engine/foveate_engine python/engine/examples
+    "$checkers/mypy" --config-file python/engine/pyproject.toml python/engine/foveate_engine python/engine/examples || return
+    "$checkers/mypy" --config-file python/attention/pyproject.toml python/attention/foveate_attention
 }
 
 # Kept between runs.
@@ -391,6 +397,7 @@ main() {
         step 'wheels' run_script wheels.sh
         step 'installation' check_in_systems test_install.sh
         step 'bridges' run_script bridges.sh
+        step 'attention' check_attention
     fi
     step 'Python engine' check_engine
     step 'memory order' finish 'memory order'

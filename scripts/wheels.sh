@@ -62,7 +62,7 @@ build_wheels() {
     with_progress 'Building the reader' \
         "$1/bin/pip" wheel --quiet --no-deps --no-build-isolation --wheel-dir "$work/wheels" "$work/source" || return
     [ "$with_engine" = true ] || return 0
-    reproducibly build_engine_wheel "$1" "$work/wheels" --zig --compatibility manylinux2014 --auditwheel repair || return
+    reproducibly build_wheel engine "$1" "$work/wheels" --zig --compatibility manylinux2014 --auditwheel repair || return
     with_progress 'Looking for symbols that are not of the stable ABI' "$1/bin/abi3audit" --strict "$work"/wheels/foveate_engine-*.whl
 }
 

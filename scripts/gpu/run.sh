@@ -321,7 +321,7 @@ tiers() {
         printf '%s has no PyTorch\n' "$python" >&2
         return 3
     fi
-    for wheel in "$here"/python/foveate_engine-*.whl; do
+    for wheel in "$here"/python/*.whl; do
         limited "$python" -m zipfile -e "$wheel" "$out/site"
     done
     [ "$is_quick" = false ] || options+=(--quick)

@@ -142,7 +142,7 @@ def measure_batch(arguments: argparse.Namespace, count: int) -> None:
 
 def measure_attention(arguments: argparse.Namespace, side: int, count: int) -> None:
     """Queries, keys and values in memory; on PyTorch's GPU also where they are there already."""
-    from foveate_engine.attention import hierarchical_attention
+    from foveate_attention import hierarchical_attention
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     generator = torch.Generator().manual_seed(0)

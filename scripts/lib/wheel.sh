@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Builds the wheel of the engine.
+# Builds the wheels that have Rust in them.
 
 # `zig cc` links against an old glibc on a new system; abi3audit finds symbols that are not of the stable ABI. By their exact versions,
 # which wheels name.
@@ -10,10 +10,10 @@ ensure_wheel_tools() {
     ensure_environment "$1" "$WHEEL_TOOLS" || fail 'the tools cannot be installed; see above'
 }
 
-# Puts the wheel of the engine into FOLDER: build_engine_wheel TOOLS FOLDER [OPTION OF MATURIN]...
-build_engine_wheel() {
-    local tools=$1 folder=$2
-    shift 2
-    PATH=$tools/bin:$PATH with_progress 'Building the engine' maturin build --release --locked "$@" --out "$folder" \
-        --manifest-path "$root/python/engine/Cargo.toml"
+# Puts the wheel of python/NAME into FOLDER: build_wheel NAME TOOLS FOLDER [OPTION OF MATURIN]...
+build_wheel() {
+    local name=$1 tools=$2 folder=$3
+    shift 3
+    PATH=$tools/bin:$PATH with_progress "Building the wheel of $name" maturin build --release --locked "$@" --out "$folder" \
+        --manifest-path "$root/python/$name/Cargo.toml"
 }

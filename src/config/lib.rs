@@ -20,23 +20,23 @@ use self::environment::Environment;
 use self::reader::{KnownTable, Mistakes, Table};
 use foveate_core::backend::{BackendChoice, ChangeOn};
 use foveate_core::change::{ChangeConfig, Threshold};
+use foveate_core::channel::CELLS_MAX;
 use foveate_core::color::{ColorMatrix, ColorRange};
 use foveate_core::depth::DepthDetail;
 use foveate_core::file;
-use foveate_core::gaze::GazeParameters;
-use foveate_core::gaze::controller::Policy;
-use foveate_core::gaze::controller::PolicyFileError;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::gray::GrayScaling;
-use foveate_core::layout::Layout;
 use foveate_core::mask::Mask;
-use foveate_core::relevance::channel::CELLS_MAX;
 use foveate_core::source::{Content, Isolation, SourceLimits, SourceSpec};
 use foveate_core::token::TokenFormat;
 use foveate_core::value::{
     Color, Location, Name, Parameter, Real, Text, Whole, checked, optional, taken,
 };
-use foveate_core::view::{ChannelNames, DEFAULT_BUDGET, ViewSpec, default_slot_count};
+use foveate_gaze::GazeParameters;
+use foveate_gaze::controller::Policy;
+use foveate_gaze::controller::PolicyFileError;
+use foveate_gaze::layout::Layout;
+use foveate_gaze::view::{ChannelNames, DEFAULT_BUDGET, ViewSpec, default_slot_count};
 
 mod calibration;
 mod camera;

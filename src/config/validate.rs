@@ -11,16 +11,16 @@ use super::{
 use foveate_core::address::Server;
 use foveate_core::backend::{BackendChoice, ChangeOn};
 use foveate_core::change::Threshold;
-use foveate_core::gaze::controller::{FoveaPolicy, Policy};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::FOVEAE_MAX;
-use foveate_core::layout::Layout;
-use foveate_core::layout::inset::Inset;
-use foveate_core::layout::rings::{Preset, Rings};
 use foveate_core::mask::MASKS_MAX;
 use foveate_core::token::{DType, Normalisation, Rounding, TokenFormat, WINDOW_SIDES};
 use foveate_core::value::clipped;
-use foveate_core::view::VIEWS_MAX;
+use foveate_gaze::controller::{FoveaPolicy, Policy};
+use foveate_gaze::layout::Layout;
+use foveate_gaze::layout::inset::Inset;
+use foveate_gaze::layout::rings::{Preset, Rings};
+use foveate_gaze::view::VIEWS_MAX;
 
 impl Config {
     /// Validates one configuration file; `part` says whether it is the only, first or a further one.

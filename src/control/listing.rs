@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use foveate::messages::{Epoch, RefusalReason, ViewName};
 use foveate_core::backend::BackendInfo;
 use foveate_core::color::Colorimetry;
-use foveate_core::events::EventKind;
+use foveate_core::event::EventKind;
 use foveate_core::geometry::fixation::Fixation;
 use foveate_core::token::DType;
 use foveate_stats::process::SourceProcessUse;

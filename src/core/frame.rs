@@ -344,7 +344,7 @@ impl FrameTime {
     }
 
     /// Time since an earlier frame, in seconds.
-    pub(crate) fn seconds_since(self, earlier: Self) -> f64 {
+    pub fn seconds_since(self, earlier: Self) -> f64 {
         (self.time_ns - earlier.time_ns) as f64 / 1e9
     }
 }
@@ -359,10 +359,10 @@ pub struct PictureMotion {
 }
 
 /// Frames whose times and motion are kept one by one.
-pub(crate) const NEWEST_KEPT: usize = 64;
+pub const NEWEST_KEPT: usize = 64;
 
 /// For how long times and motion are kept at least: language models answer late.
-pub(crate) const KEPT_NS: u64 = 10_000_000_000;
+pub const KEPT_NS: u64 = 10_000_000_000;
 
 /// Most frames whose times are kept: above 100 frames a second, some of those before the newest are left out.
 const TIMES_MAX: usize = 1024;

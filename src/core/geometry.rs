@@ -5,7 +5,6 @@ pub mod affine;
 pub mod attention;
 pub mod coarse;
 pub mod extent;
-pub mod feedback;
 pub mod fixation;
 pub mod gaze_entry;
 pub mod patch;

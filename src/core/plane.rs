@@ -67,7 +67,7 @@ impl PlaneSpec {
     }
 
     /// Depth of each texel of tokens of `side` texels: `[N, 3, P, P]`.
-    pub(crate) fn depth_of_texels(dtype: DType, side: u32) -> Self {
+    pub fn depth_of_texels(dtype: DType, side: u32) -> Self {
         Self { name: DEPTH, order: "NCHW", dtype, count: None, item_shape: vec![3, side, side] }
     }
 

@@ -79,7 +79,7 @@ impl ConfigValue {
     }
 
     /// A whole number that is not negative.
-    pub(crate) fn whole(&self) -> Option<u32> {
+    pub fn whole(&self) -> Option<u32> {
         let Self::Whole(number) = self else { return None };
         u32::try_from(*number).ok()
     }
@@ -128,6 +128,7 @@ pub fn taken<'de, V, D: Deserializer<'de>>(
 }
 
 /// A type of values: what it holds, what is allowed, and how it takes that.
+#[macro_export]
 macro_rules! newtype {
     ($(#[$about:meta])* $name:ident $(<$($bound:ident),+>)? ($holds:ty): $allowed:expr, $take:expr) => {
         $(#[$about])*
@@ -152,7 +153,7 @@ macro_rules! newtype {
     };
 }
 
-pub(crate) use newtype;
+pub use newtype;
 
 newtype!(
     /// A whole number from `MIN` to `MAX`.

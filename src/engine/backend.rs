@@ -13,7 +13,7 @@ use foveate_core::geometry::coarse::CoarseLevel;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::rule::IngestRule;
 use foveate_core::geometry::tile::TileSet;
-use foveate_core::relevance::features::TileFeatures;
+use foveate_gaze::relevance::features::TileFeatures;
 
 use crate::planes::{Planes, Sampler, SamplerSpec};
 use crate::pool::Pool;
@@ -69,7 +69,7 @@ pub trait Backend: fmt::Debug + Send {
     /// Compares `frame` with the resident copy and copies the tiles that `rule` selects into it. Returns the largest
     /// difference of a sample for each tile, row by row; undefined for the [first](IngestRule::is_first) frame.
     ///
-    /// `frame` is of the kind that the backend was built for. `views`, at most [`VIEWS_MAX`](foveate_core::view::VIEWS_MAX), each have
+    /// `frame` is of the kind that the backend was built for. `views`, at most [`VIEWS_MAX`](foveate_gaze::view::VIEWS_MAX), each have
     /// a sampler from [`samplers`](Self::samplers), and have been given the memory for their tokens.
     ///
     /// # Errors

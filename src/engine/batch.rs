@@ -5,7 +5,7 @@
 
 use foveate_core::frame::{FrameKind, FrameView};
 use foveate_core::geometry::fixation::Gaze;
-use foveate_core::view::ViewSpec;
+use foveate_gaze::view::ViewSpec;
 
 pub use self::picture::{Sampled, planned, planned_for};
 

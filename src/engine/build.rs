@@ -4,5 +4,5 @@
 mod compile;
 
 fn main() {
-    compile::compile_folder("");
+    compile::compile_folder("../../glsl");
 }

@@ -1,11 +1,11 @@
 //! The plane of channels of one view: what its scorer read at the newest decision.
 
+use foveate_core::channel::cells_of;
 use foveate_core::geometry::extent::Extent;
-use foveate_core::relevance::channel::cells_of;
-use foveate_core::relevance::scene::Scene;
 use foveate_core::token::DType;
 use foveate_core::token::numbers::encoded;
-use foveate_core::view::ViewSpec;
+use foveate_gaze::relevance::scene::Scene;
+use foveate_gaze::view::ViewSpec;
 
 /// The plane [`channels`](foveate_core::plane::CHANNELS), `[C, rows, columns]`; empty if the view publishes none.
 #[derive(Debug)]

@@ -14,7 +14,7 @@
 //! use foveate_core::color::ColorTransform;
 //! use foveate_core::frame::{FrameStamp, FrameView, PixelFormat, Plane};
 //! use foveate_core::geometry::extent::Extent;
-//! use foveate_core::view::ViewSpec;
+//! use foveate_gaze::view::ViewSpec;
 //! use foveate_engine::backend::cpu::CpuBackend;
 //! use foveate_engine::pool::Pool;
 //! use foveate_engine::{Engine, Memory};
@@ -49,6 +49,7 @@ mod engine;
 pub mod planes;
 pub mod pool;
 mod reuse;
+pub mod segment;
 pub mod sink;
 mod view;
 

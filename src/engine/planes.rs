@@ -11,7 +11,7 @@ use foveate_core::geometry::relevance::RelevanceMap;
 use foveate_core::geometry::rule::IngestRule;
 use foveate_core::geometry::tile::TileSet;
 use foveate_core::token::{Outside, TokenFormat};
-use foveate_core::view::ViewSpec;
+use foveate_gaze::view::ViewSpec;
 use foveate_ring::{Items, TokenRecord};
 
 use crate::change::tracker::ChangeTracker;

@@ -58,7 +58,7 @@ pub struct FrameChanges<'a> {
 }
 
 impl SampledFrame<'_> {
-    /// The planes of [`ViewSpec::planes`](foveate_core::view::ViewSpec::planes), of which the first, the texels, is empty: they went
+    /// The planes of [`ViewSpec::planes`](foveate_gaze::view::ViewSpec::planes), of which the first, the texels, is empty: they went
     /// where the sink said.
     pub fn plane_bytes(&self) -> ArrayVec<&[u8], MAX_PLANE_COUNT> {
         let channels = Some(self.channels.bytes()).filter(|bytes| !bytes.is_empty());

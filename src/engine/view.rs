@@ -1,16 +1,16 @@
 //! One view of a stream: its gaze, the token plan that follows from it, and the sink of its tokens.
 
-use foveate_core::detail::Detail;
 use foveate_core::frame::{FrameKind, FrameStamp, FrameTime};
-use foveate_core::gaze::controller::Controller;
 use foveate_core::geometry::extent::Extent;
-use foveate_core::geometry::feedback::Feedback;
 use foveate_core::geometry::fixation::Gaze;
 use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::tile::TileSet;
-use foveate_core::relevance::seen::{Seen, SeenParts};
-use foveate_core::view::{Needs, ViewSpec};
+use foveate_gaze::controller::Controller;
+use foveate_gaze::detail::Detail;
+use foveate_gaze::feedback::Feedback;
+use foveate_gaze::relevance::seen::{Seen, SeenParts};
+use foveate_gaze::view::{Needs, ViewSpec};
 
 use crate::backend::{BackendError, SamplerMaker};
 use crate::channels::ChannelPlane;

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use foveate_core::frame::{FrameKind, FrameView};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{Fixation, FixationReason, Gaze, snapped};
-use foveate_core::view::ViewSpec;
 use foveate_engine::backend::BackendError;
 use foveate_engine::backend::choice::StreamBackend;
 use foveate_engine::batch::{Batch, Sampled};
+use foveate_gaze::view::ViewSpec;
 
 use crate::decode::{DecodeError, DecodeOptions, Decoded, GrayFacts};
 use crate::prefetch::Prefetcher;

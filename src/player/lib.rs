@@ -11,12 +11,12 @@ use foveate_capture::{
 };
 use foveate_config::StreamConfig;
 use foveate_core::frame::{FrameKind, FrameStamp, FrameTime};
-use foveate_core::gaze::controller::PolicyFileError;
 use foveate_core::pixel::PixelFacts;
-use foveate_core::view::ViewSpec;
 use foveate_engine::backend::choice::StreamBackend;
 use foveate_engine::backend::{Backend, BackendError};
 use foveate_engine::{Engine, Memory, View};
+use foveate_gaze::controller::PolicyFileError;
+use foveate_gaze::view::ViewSpec;
 use foveate_stats::StreamCounters;
 
 /// Longest wait for a frame within [`Player::next`].

@@ -12,7 +12,7 @@ pub use self::feedback::{
     Attend, AttendTokens, Inject, Injected, Look, Looking, NumberFormat, TTL_MS_DEFAULT, Weigh,
 };
 pub use self::names::{ViewName, ViewNameError};
-use foveate_core::events;
+use foveate_core::event::Event;
 use foveate_core::geometry::gaze_entry::GazeEntry;
 pub use foveate_core::name::is_name;
 use foveate_core::{names, object};
@@ -220,7 +220,7 @@ pub struct SceneEvent {
     /// The view.
     pub view: ViewName,
     /// What happened.
-    pub scene: events::Event,
+    pub scene: Event,
     /// Capture time of the frame at which the event is reported, CLOCK_MONOTONIC in nanoseconds.
     pub capture_ns: u64,
     /// The same instant, CLOCK_REALTIME in nanoseconds since 1970.

@@ -17,8 +17,8 @@
 
 use bytemuck::{Pod, Zeroable};
 
+use foveate_core::channel::PUBLISHED_MAX;
 use foveate_core::geometry::fixation::FOVEAE_MAX;
-use foveate_core::relevance::channel::PUBLISHED_MAX;
 use foveate_core::token::WINDOW_SIDES;
 
 use super::schema::structs;

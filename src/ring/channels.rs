@@ -5,8 +5,8 @@ use bytemuck::Zeroable;
 use super::abi::ChannelBlock;
 use super::error::{RingError, ensure, text, whole_text};
 use super::segment::{ChannelFacts, PlaneInfo};
+use foveate_core::channel::PUBLISHED_MAX;
 use foveate_core::plane;
-use foveate_core::relevance::channel::PUBLISHED_MAX;
 
 /// The block for the plane of channels; all 0 without one.
 #[expect(clippy::cast_possible_truncation, reason = "at most 63 channels")]

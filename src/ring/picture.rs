@@ -3,11 +3,11 @@
 use std::cmp::Reverse;
 use std::ops::Range;
 
+use foveate_core::channel;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::plan::Token;
 use foveate_core::geometry::region::PixelBox;
 use foveate_core::plane::CHANNELS;
-use foveate_core::relevance::channel;
 use foveate_core::token::TokenFormat;
 
 use super::abi::TokenRecord;

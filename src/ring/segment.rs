@@ -14,17 +14,13 @@ use super::abi::{
 use super::error::RingError;
 use super::mapping::Mapping;
 use super::protocol::{Live, Lock};
-use foveate_core::backend::{BackendInfo, BackendKind};
+use foveate_core::backend::BackendKind;
 use foveate_core::camera::CameraFacts;
-use foveate_core::frame::FrameKind;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::FOVEAE_MAX;
-use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::pixel::PixelFacts;
 use foveate_core::plane::PlaneSpec;
-use foveate_core::relevance::channel::cells_of;
 use foveate_core::token::{DType, TokenFormat};
-use foveate_core::view::{ViewSpec, default_slot_count};
 
 /// Seals that fix a segment's size, and prevent writes except through the writer's own mapping.
 pub(super) const REQUIRED_SEALS: SealFlags =
@@ -68,36 +64,6 @@ pub struct SegmentSpec {
 }
 
 impl SegmentSpec {
-    /// The segment that a view of that name publishes in, for frames of `kind` on `backend`: with as many slots as
-    /// [its texels suggest](default_slot_count), and without a camera or facts of the pictures.
-    pub fn of(
-        spec: &ViewSpec,
-        stream: &str,
-        view: &str,
-        kind: FrameKind,
-        backend: &BackendInfo,
-    ) -> Self {
-        let shape = PyramidShape::new(kind.extent);
-        Self {
-            stream: stream.to_owned(),
-            view: view.to_owned(),
-            layout: spec.layout.name().to_owned(),
-            format: spec.format,
-            capacity: spec.capacity(),
-            grid: spec.layout.grid(shape, spec.format.patch_side, spec.budget),
-            foveae: spec.policy.foveae(spec.layout.foveae()),
-            extent: kind.extent,
-            pixel_format: kind.format.name().to_owned(),
-            backend: backend.kind,
-            device: backend.device.clone(),
-            picture: PixelFacts::default(),
-            slot_count: default_slot_count(spec.capacity() * spec.format.token_bytes()),
-            camera: None,
-            planes: spec.planes(kind.extent).split_off(1),
-            channels: ChannelFacts::of(spec, kind.extent),
-        }
-    }
-
     /// The table of planes, the texels first.
     pub(super) fn all_planes(&self) -> impl Iterator<Item = PlaneSpec> {
         std::iter::once(PlaneSpec::pixels(self.format)).chain(self.planes.iter().cloned())
@@ -154,14 +120,6 @@ pub struct ChannelFacts {
     pub cell_side: u32,
     /// Name of each channel, in the order of the plane's first axis.
     pub names: Vec<String>,
-}
-
-impl ChannelFacts {
-    /// Those of a view of a source of `extent`.
-    fn of(spec: &ViewSpec, extent: Extent) -> Option<Self> {
-        let (cell_side, names) = (cells_of(extent).1, spec.channels.clone());
-        (!names.is_empty()).then_some(Self { cell_side, names })
-    }
 }
 
 impl SegmentInfo {

@@ -28,14 +28,14 @@ use self::outbox::{Inbox, Outbox, outbox};
 use crate::memory::{MemoryWatch, WatchedMemory};
 use foveate::messages::{Epoch, ViewName};
 use foveate_config::ViewConfig;
-use foveate_core::events::Event;
+use foveate_core::event::Event;
 use foveate_core::geometry::extent::Extent;
-use foveate_core::geometry::feedback::Feedback;
 use foveate_core::geometry::fixation::{Fixation, Fixations, Gaze};
 use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::geometry::pyramid::PyramidShape;
-use foveate_core::layout::adaptive::demand::REFRESH_PAUSE_NS;
-use foveate_core::relevance::injection::INJECTED_MAX;
+use foveate_gaze::feedback::Feedback;
+use foveate_gaze::layout::adaptive::demand::REFRESH_PAUSE_NS;
+use foveate_gaze::relevance::injection::INJECTED_MAX;
 use foveate_log::redact::redacted;
 use foveate_stats::{NoticeCounts, ViewCounters};
 

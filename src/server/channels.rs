@@ -12,8 +12,8 @@ use super::server::left_for;
 use foveate::messages::{Refusal, RefusalReason};
 use foveate_config::ViewConfig;
 use foveate_control::ChannelListing;
-use foveate_core::geometry::feedback::{CHANNEL_WEIGHTS_MAX, ChannelWeight};
-use foveate_core::relevance::injection::{INJECTED_MAX, Injection};
+use foveate_gaze::feedback::{CHANNEL_WEIGHTS_MAX, ChannelWeight};
+use foveate_gaze::relevance::injection::{INJECTED_MAX, Injection};
 
 /// The channels of one view.
 #[derive(Debug, Default)]

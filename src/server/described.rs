@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use foveate::messages::{Refusal, RefusalReason};
 use foveate_config::ViewConfig;
-use foveate_core::gaze::controller::Policy;
+use foveate_gaze::controller::Policy;
 
 /// Longest description of a view, in bytes of JSON; all existing keys together take a fifth of that.
 const VIEW_BYTES_MAX: usize = 4096;

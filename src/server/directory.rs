@@ -38,7 +38,7 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::gray::GrayRange;
 use foveate_core::mask::Mask;
 use foveate_core::pixel::{PixelAspect, PixelFacts};
-use foveate_core::view::VIEWS_MAX;
+use foveate_gaze::view::VIEWS_MAX;
 use foveate_log::redact::redacted;
 use foveate_source::Masks;
 use foveate_stats::durations::FrameStage;

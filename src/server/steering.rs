@@ -13,18 +13,18 @@ use foveate::messages::{
 use foveate_control::{StreamState, numbers};
 use foveate_core::camera::rays::Rays;
 use foveate_core::clock::monotonic_ns;
-use foveate_core::gaze::controller::Policy;
-use foveate_core::gaze::ego::{EgoMotion, EgoTransform};
+use foveate_core::ego::{EgoMotion, EgoTransform};
 use foveate_core::geometry::attention::{AttentionError, AttentionMap};
 use foveate_core::geometry::extent::Extent;
-use foveate_core::geometry::feedback::{
-    CHANNEL_WEIGHT_MAX, CHANNEL_WEIGHTS_MAX, ChannelWeight, Feedback, LookArea,
-};
 use foveate_core::geometry::fixation::{FOVEAE_MAX, Points, snapped};
 use foveate_core::geometry::region::Region;
-use foveate_core::layout::Layout;
-use foveate_core::layout::adaptive::demand::ConsumerMemory;
-use foveate_core::relevance::injection::{Injection, InjectionError, check_channel_name};
+use foveate_gaze::controller::Policy;
+use foveate_gaze::feedback::{
+    CHANNEL_WEIGHT_MAX, CHANNEL_WEIGHTS_MAX, ChannelWeight, Feedback, LookArea,
+};
+use foveate_gaze::layout::Layout;
+use foveate_gaze::layout::adaptive::demand::ConsumerMemory;
+use foveate_gaze::relevance::injection::{Injection, InjectionError, check_channel_name};
 
 /// A kind of feedback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use foveate_core::events::{Event, EventKind, Phase};
+use foveate_core::event::{Event, EventKind, Phase};
 use serde::{Deserialize, Serialize};
 
 use self::durations::StreamDurations;

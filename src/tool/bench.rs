@@ -23,14 +23,14 @@ use foveate_config::ViewConfig;
 use foveate_core::backend::{BackendChoice, ChangeOn};
 use foveate_core::error::chain;
 use foveate_core::frame::PixelFormat;
-use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::tile::TILE_SIDE;
 use foveate_core::token::{DType, is_patch_side};
-use foveate_core::view::{DEFAULT_BUDGET, VIEWS_MAX};
 use foveate_engine::backend::choice::{Backends, StreamBackend};
 use foveate_engine::pool::Pool;
 use foveate_engine::simd::Instructions;
+use foveate_gaze::controller::Policy;
+use foveate_gaze::view::{DEFAULT_BUDGET, VIEWS_MAX};
 
 mod batch;
 mod clip;

@@ -13,7 +13,7 @@ use foveate::client::{Client, Next, SubscribeOptions};
 use foveate::messages::{SceneEvent, ViewName, end_text, is_name};
 use foveate_control::{ClientExt, StreamState};
 use foveate_core::clock::unix_ns;
-use foveate_core::events::{Event, EventKind, Phase};
+use foveate_core::event::{Event, EventKind, Phase};
 use foveate_core::geometry::region::Region;
 use foveate_ring::{Reader, State, TokenFrameBuf};
 

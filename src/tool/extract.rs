@@ -21,9 +21,10 @@ use foveate_core::camera::Camera;
 use foveate_core::depth::DepthDetail;
 use foveate_core::frame::FrameKind;
 use foveate_core::gray::{GrayRange, GrayScaling};
-use foveate_core::view::ViewSpec;
 use foveate_engine::backend::choice::Backends;
 use foveate_engine::pool::Pool;
+use foveate_engine::segment;
+use foveate_gaze::view::ViewSpec;
 pub(super) use foveate_player::clip_source;
 use foveate_player::{Player, PlayerStep, is_played_from};
 use foveate_ring::SegmentSpec;
@@ -194,7 +195,7 @@ fn segment_of(
     SegmentSpec {
         slot_count: view.slot_count(),
         camera: camera.map(|camera| camera.facts(kind.extent)),
-        ..SegmentSpec::of(spec, &config.name, &view.name, kind, info)
+        ..segment::segment_of(spec, &config.name, &view.name, kind, info)
     }
 }
 

@@ -14,8 +14,8 @@ use foveate::messages::{Refusal, RefusalReason, ViewName};
 use foveate::{ControlError, socket_path, socket_path_to_serve};
 use foveate_config::{CalibrationError, ConfigError};
 use foveate_core::error::exit;
-use foveate_core::gaze::controller::PolicyFileError;
 use foveate_engine::backend::BackendError;
+use foveate_gaze::controller::PolicyFileError;
 #[cfg(feature = "gst")]
 use foveate_player::PlayerError;
 use foveate_ring::RingError;

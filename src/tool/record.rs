@@ -13,8 +13,8 @@ use super::watch::seconds;
 use super::{StopCondition, ToolError};
 use foveate::client::{Client, Next, SubscribeOptions, Subscription};
 use foveate::messages::{GazeEvent, ViewName};
-use foveate_core::gaze::log::{entry_line, header_line};
 use foveate_core::geometry::gaze_entry::GazeEntry;
+use foveate_gaze::log::{entry_line, header_line};
 use foveate_ring::TokenFrameBuf;
 
 mod tape;

@@ -20,10 +20,10 @@ use foveate_control::StreamState;
 use foveate_core::backend::{BackendInfo, ChangeSite};
 use foveate_core::clock::{monotonic_ns, unix_ns};
 use foveate_core::frame::{FrameStamp, PixelFormat};
-use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::fixation::Gaze;
 use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::geometry::pyramid::PyramidShape;
+use foveate_gaze::controller::Policy;
 use foveate_ring::abi::MAX_PLANE_COUNT;
 use foveate_ring::{
     FrameHead, HeaderPage, SegmentInfo, State, TokenFrame, TokenFrameBuf, Waker, Writer,

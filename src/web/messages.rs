@@ -66,8 +66,12 @@ pub(super) enum FromPage {
     Live,
     /// Send the whole frame of this time, for a small picture, as that of pane 2.
     Thumbnail { at: f64 },
-    /// Send a recording of the frames that are in memory.
-    Save,
+    /// Send a recording of the frames on this page's timeline, or of those in memory that arrived after this time, in milliseconds
+    /// since 1970.
+    Save {
+        #[serde(default)]
+        after: Option<f64>,
+    },
 }
 
 /// Message of the server.

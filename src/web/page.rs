@@ -331,7 +331,7 @@ impl Page {
             | FromPage::Step { .. }
             | FromPage::Live
             | FromPage::Thumbnail { .. }
-            | FromPage::Save => self.handle_past(message, socket).await?,
+            | FromPage::Save { .. } => self.handle_past(message, socket).await?,
         }
         Ok(())
     }
@@ -357,7 +357,7 @@ impl Page {
             }
             FromPage::Live => self.resume(socket).await?,
             FromPage::Thumbnail { at } => self.send_thumbnail(at, socket).await?,
-            FromPage::Save => self.save(socket).await?,
+            FromPage::Save { after } => self.save(after, socket).await?,
             _ => {}
         }
         Ok(())

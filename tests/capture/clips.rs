@@ -5,16 +5,16 @@ use std::num::NonZeroU32;
 
 use foveate_core::change::{ChangeConfig, Threshold};
 use foveate_core::frame::{FrameKind, FrameStamp, FrameView};
-use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::plan::{Token, TokenPlan};
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::tile::{TILE_SIDE, TileSet};
 use foveate_core::token::{DType, Normalisation, TokenFormat};
-use foveate_core::view::ViewSpec;
 use foveate_engine::planes::Planes;
 use foveate_engine::planes::SamplerSpec;
 use foveate_engine::{Engine, Memory, View};
+use foveate_gaze::controller::Policy;
+use foveate_gaze::view::ViewSpec;
 use testkit::backends::{self, Player, on_cpu};
 #[cfg(feature = "vulkan")]
 use testkit::device;

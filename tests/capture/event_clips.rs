@@ -5,12 +5,12 @@ use std::io::{Write, stderr};
 use std::path::PathBuf;
 
 use foveate_core::change::{ChangeConfig, Threshold};
-use foveate_core::events::{Event, EventKind, Phase};
-use foveate_core::gaze::controller::Policy;
+use foveate_core::event::{Event, EventKind, Phase};
 use foveate_core::geometry::extent::Extent;
-use foveate_core::geometry::feedback::Feedback;
 use foveate_core::geometry::fixation::Points;
 use foveate_core::geometry::region::Region;
+use foveate_gaze::controller::Policy;
+use foveate_gaze::feedback::Feedback;
 use testkit::footage::clip;
 use testkit::is_long;
 use testkit::naive::Random;

@@ -8,12 +8,12 @@ use foveate::messages::{
 };
 use foveate_config::ViewConfig;
 use foveate_control::{ChannelListing, ClientExt as _};
-use foveate_core::gaze::controller::Policy;
+use foveate_core::channel::CHANNELS;
 use foveate_core::geometry::extent::Extent;
-use foveate_core::geometry::feedback::{CHANNEL_WEIGHTS_MAX, ChannelWeight, Feedback};
 use foveate_core::geometry::region::Region;
-use foveate_core::relevance::channel::CHANNELS;
-use foveate_core::relevance::injection::{INJECTED_MAX, Injection};
+use foveate_gaze::controller::Policy;
+use foveate_gaze::feedback::{CHANNEL_WEIGHTS_MAX, ChannelWeight, Feedback};
+use foveate_gaze::relevance::injection::{INJECTED_MAX, Injection};
 use foveate_server::channel::{FEEDBACK_PENDING_MAX, ViewChannel};
 use testkit::control::{
     EXTENT, RawClient, Stage, attend, inject, main_view, start, view_with, weigh,

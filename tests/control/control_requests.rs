@@ -10,7 +10,7 @@ use foveate::messages::{
     DAEMON_STOPPED, DATAGRAM_BYTES_MAX, JSON_BYTES_MAX, Look, RefusalReason, STREAM_RESTARTED,
 };
 use foveate_control::ClientExt as _;
-use foveate_core::geometry::feedback::Feedback;
+use foveate_gaze::feedback::Feedback;
 use foveate_server::server::ServerLimits;
 use rustix::io::Errno;
 use serde_json::Value;

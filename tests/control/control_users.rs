@@ -4,9 +4,9 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 
 use foveate_config::ViewConfig;
-use foveate_core::geometry::feedback::CHANNEL_WEIGHTS_MAX;
-use foveate_core::relevance::injection::INJECTED_MAX;
-use foveate_core::view::VIEWS_MAX;
+use foveate_gaze::feedback::CHANNEL_WEIGHTS_MAX;
+use foveate_gaze::relevance::injection::INJECTED_MAX;
+use foveate_gaze::view::VIEWS_MAX;
 use foveate_ring::Reader;
 use foveate_server::directory::{StreamPort, ViewCommand};
 use foveate_server::server::ServerLimits;

@@ -4,7 +4,7 @@ use std::panic::catch_unwind;
 
 use foveate::messages::FromDaemon;
 use foveate_control::Request;
-use foveate_core::gaze::log::GazeLog;
+use foveate_gaze::log::GazeLog;
 use serde_json::Value;
 use testkit::is_long;
 use testkit::mutation::{corpus, mutated};

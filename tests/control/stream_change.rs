@@ -8,13 +8,13 @@ use foveate_core::backend::BackendChoice;
 use foveate_core::change::{ChangeConfig, Threshold};
 use foveate_core::color::{ColorMatrix, ColorRange, ColorTransform};
 use foveate_core::frame::{FrameStamp, FrameView, PixelFormat, Plane};
-use foveate_core::gaze::GazeParameters;
-use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::extent::Extent;
-use foveate_core::layout::Layout;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
-use foveate_core::view::ViewSpec;
 use foveate_daemon::stream::{Backends, ServedView, Stream, ViewPace};
+use foveate_gaze::GazeParameters;
+use foveate_gaze::controller::Policy;
+use foveate_gaze::layout::Layout;
+use foveate_gaze::view::ViewSpec;
 use foveate_ring::{ReadOutcome, Reader, TokenFrameBuf};
 use foveate_server::channel::ViewChannel;
 

@@ -6,13 +6,13 @@ use std::time::Duration;
 use foveate_config::{GazeConfig, ViewConfig};
 use foveate_core::change::ChangeConfig;
 use foveate_core::frame::{FrameStamp, PixelFormat};
-use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::extent::Extent;
-use foveate_core::geometry::feedback::Feedback;
 use foveate_core::geometry::fixation::{Fixation, FixationReason};
 use foveate_core::geometry::region::Region;
-use foveate_core::relevance::injection::Injection;
 use foveate_daemon::stream::{ServedView, Stream, ViewPace};
+use foveate_gaze::controller::Policy;
+use foveate_gaze::feedback::Feedback;
+use foveate_gaze::relevance::injection::Injection;
 use testkit::naive::{OwnedFrame, Random, transforms};
 use testkit::stream::{channel, on_cpu};
 

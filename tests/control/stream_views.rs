@@ -9,18 +9,18 @@ use std::time::Duration;
 use foveate_config::ViewConfig;
 use foveate_core::change::ChangeConfig;
 use foveate_core::frame::{FrameStamp, PixelFormat};
-use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::extent::Extent;
-use foveate_core::geometry::feedback::Feedback;
-use foveate_core::layout::Layout;
-use foveate_core::layout::inset::Inset;
-use foveate_core::layout::rings::Rings;
 use foveate_core::rate::RateLimit;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
-use foveate_core::view::{VIEWS_MAX, ViewSpec};
 use foveate_daemon::stream::{
     AddViewError, NewView, REPLACED, ServedView, Stepped, Stream, StreamBackend, ViewPace,
 };
+use foveate_gaze::controller::Policy;
+use foveate_gaze::feedback::Feedback;
+use foveate_gaze::layout::Layout;
+use foveate_gaze::layout::inset::Inset;
+use foveate_gaze::layout::rings::Rings;
+use foveate_gaze::view::{VIEWS_MAX, ViewSpec};
 use foveate_ring::{FrameHead, ReadOutcome, Reader, State, TokenFrameBuf, TokenRecord};
 use foveate_server::channel::{ClientChannel, EventFd, ViewChannel, view_channel};
 use foveate_server::memory::MemoryWatch;

@@ -2,17 +2,17 @@
 
 use foveate_core::change::{ChangeConfig, Threshold};
 use foveate_core::color::ColorTransform;
-use foveate_core::detail::Detail;
 use foveate_core::frame::{FrameStamp, PixelFormat};
-use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::plan::Token;
 use foveate_core::geometry::tile::TileSet;
-use foveate_core::layout::Layout;
-use foveate_core::layout::adaptive::demand::ConsumerMemory;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
-use foveate_core::view::ViewSpec;
 use foveate_engine::{Engine, Memory, View};
+use foveate_gaze::controller::Policy;
+use foveate_gaze::detail::Detail;
+use foveate_gaze::layout::Layout;
+use foveate_gaze::layout::adaptive::demand::ConsumerMemory;
+use foveate_gaze::view::ViewSpec;
 use testkit::adaptive;
 use testkit::history::move_on;
 use testkit::naive::{OwnedFrame, Random, transforms};

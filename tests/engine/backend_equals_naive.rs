@@ -8,8 +8,8 @@ use foveate_core::geometry::plan::{Token, TokenPlan};
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::rule::IngestRule;
 use foveate_core::geometry::tile::{TILE_SIDE, TileSet};
-use foveate_core::layout::{Layout, PlanRequest};
 use foveate_core::token::{DType, Normalisation, Outside, Rounding, TokenFormat};
+use foveate_gaze::layout::{Layout, PlanRequest};
 
 use foveate_engine::backend::cpu::CpuBackend;
 use foveate_engine::planes::SamplerSpec;

@@ -10,10 +10,10 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::geometry::tile::{TILE_SIDE, TileSet};
 use foveate_core::token::{DType, Normalisation, TokenFormat};
-use foveate_core::view::VIEWS_MAX;
 use foveate_engine::backend::UpdateTimes;
 use foveate_engine::planes::Planes;
 use foveate_engine::planes::SamplerSpec;
+use foveate_gaze::view::VIEWS_MAX;
 #[cfg(feature = "vulkan")]
 use testkit::backends;
 use testkit::backends::Player;

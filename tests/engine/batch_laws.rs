@@ -4,11 +4,11 @@ use foveate_core::frame::{FrameKind, PixelFormat};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{Fixation, FixationReason, Gaze};
 use foveate_core::geometry::pyramid::PyramidShape;
-use foveate_core::layout::Layout;
-use foveate_core::layout::inset::Inset;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
-use foveate_core::view::ViewSpec;
 use foveate_engine::backend::choice::StreamBackend;
+use foveate_gaze::layout::Layout;
+use foveate_gaze::layout::inset::Inset;
+use foveate_gaze::view::ViewSpec;
 use testkit::backends::pool;
 use testkit::naive::{self, OwnedFrame, Random};
 

@@ -2,17 +2,18 @@
 
 use foveate_core::change::{ChangeConfig, Threshold};
 use foveate_core::frame::{FrameStamp, PixelFormat};
-use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::tile::{TILE_SIDE, TileSet};
-use foveate_core::layout::Layout;
-use foveate_core::layout::adaptive::demand::ConsumerMemory;
 use foveate_core::plane::TILES;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
-use foveate_core::view::ViewSpec;
+use foveate_engine::segment::segment_of;
 use foveate_engine::{Engine, Memory, View};
+use foveate_gaze::controller::Policy;
+use foveate_gaze::layout::Layout;
+use foveate_gaze::layout::adaptive::demand::ConsumerMemory;
+use foveate_gaze::view::ViewSpec;
 use foveate_ring::canvas::{Canvas, CanvasError, CanvasUpdate};
-use foveate_ring::{SegmentInfo, SegmentSpec, TokenFrameBuf};
+use foveate_ring::{SegmentInfo, TokenFrameBuf};
 use testkit::backends::on_cpu;
 use testkit::history::move_on;
 use testkit::naive::{self, OwnedFrame, Random, transforms};
@@ -53,8 +54,7 @@ impl Camera {
             policy: Policy::Fixed { x: 0.5, y: 0.5 },
             ..ViewSpec::default()
         };
-        let segment =
-            SegmentSpec::of(&spec, "camera", "main", frame.kind(), &view_planes::on_cpu());
+        let segment = segment_of(&spec, "camera", "main", frame.kind(), &view_planes::on_cpu());
         let segment = SegmentInfo::of(&segment).unwrap();
         let views = [engine.view(spec, Memory::default()).unwrap()];
         Self { engine, views, segment, frame, frame_seq: 0 }

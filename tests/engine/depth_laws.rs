@@ -10,18 +10,19 @@ use foveate_core::camera::{Calibration, Camera, Edit, Flip};
 use foveate_core::change::ChangeConfig;
 use foveate_core::depth::{DepthDetail, DepthFormat, DepthScale, DepthStamp, DepthView};
 use foveate_core::frame::{FrameStamp, PixelFormat, Plane};
-use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::region::PixelBox;
-use foveate_core::layout::Layout;
-use foveate_core::layout::rings::Preset;
 use foveate_core::plane::{BOXES, DEPTH, RELEVANCE};
 use foveate_core::token::{DType, Normalisation, TokenFormat};
-use foveate_core::view::ViewSpec;
 use foveate_engine::backend::cpu::CpuBackend;
 use foveate_engine::depth::{DepthPicture, DepthPyramid};
+use foveate_engine::segment::segment_of;
 use foveate_engine::{Engine, Memory, View};
-use foveate_ring::{ReadOutcome, Reader, SegmentSpec, TokenFrameBuf, TokenRecord, Writer};
+use foveate_gaze::controller::Policy;
+use foveate_gaze::layout::Layout;
+use foveate_gaze::layout::rings::Preset;
+use foveate_gaze::view::ViewSpec;
+use foveate_ring::{ReadOutcome, Reader, TokenFrameBuf, TokenRecord, Writer};
 use testkit::backends::pool;
 use testkit::naive::{OwnedFrame, Random, transforms};
 
@@ -473,7 +474,7 @@ impl Scene {
         let backend = CpuBackend::new(picture.kind(), pool());
         let engine = Engine::new(Box::new(backend), ChangeConfig::default(), 1).with_rays(rays);
         let segment =
-            SegmentSpec::of(&spec, "camera", "main", picture.kind(), &super::view_planes::on_cpu());
+            segment_of(&spec, "camera", "main", picture.kind(), &super::view_planes::on_cpu());
         let writer = Writer::create(&segment).unwrap();
         let reader = Reader::from_fd(writer.reader_fd().unwrap()).unwrap();
         let ring = engine.view(spec.clone(), writer).unwrap();

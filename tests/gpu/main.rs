@@ -10,9 +10,7 @@ mod engine_on_device;
 #[cfg(feature = "gst")]
 mod gpu_return;
 mod gpu_times;
-mod hierarchical_attention;
 mod reduce_reach;
-mod shader_layouts;
 #[cfg(feature = "gst")]
 mod stream_change_on;
 mod token_target;

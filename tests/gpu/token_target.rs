@@ -8,15 +8,16 @@ use std::sync::Arc;
 use foveate_core::backend::{BackendInfo, BackendKind, ChangeSite};
 use foveate_core::change::ChangeConfig;
 use foveate_core::frame::{FrameStamp, FrameTime, PixelFormat};
-use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::extent::Extent;
-use foveate_core::geometry::feedback::Feedback;
-use foveate_core::layout::Layout;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
-use foveate_core::view::ViewSpec;
 use foveate_engine::backend::cpu::CpuBackend;
 use foveate_engine::backend::vulkan::VulkanBackend;
+use foveate_engine::segment::segment_of;
 use foveate_engine::{Engine, Memory, Sink, View};
+use foveate_gaze::controller::Policy;
+use foveate_gaze::feedback::Feedback;
+use foveate_gaze::layout::Layout;
+use foveate_gaze::view::ViewSpec;
 use foveate_gpu::{DeviceKind, HostTarget};
 use foveate_ring::{ReadOutcome, Reader, SegmentSpec, TokenFrameBuf, Writer};
 use testkit::backends::pool;
@@ -200,7 +201,7 @@ fn engine(backend: impl foveate_engine::backend::Backend + 'static) -> Engine {
 fn writer(spec: &ViewSpec, frame: &OwnedFrame, slot_count: usize) -> Writer {
     let (kind, change_on) = (BackendKind::Vulkan, ChangeSite::Cpu);
     let backend = BackendInfo { kind, change_on, device: String::new(), reason: String::new() };
-    let segment = SegmentSpec::of(spec, "camera", "main", frame.kind(), &backend);
+    let segment = segment_of(spec, "camera", "main", frame.kind(), &backend);
     Writer::create(&SegmentSpec { slot_count, ..segment }).unwrap()
 }
 

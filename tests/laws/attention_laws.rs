@@ -11,7 +11,7 @@ use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::region::Region;
 use foveate_core::geometry::relevance::RelevanceMap;
 use foveate_core::geometry::weights::Peak;
-use foveate_core::layout::{Layout, PlanRequest};
+use foveate_gaze::layout::{Layout, PlanRequest};
 use proptest::prelude::*;
 
 const IMAGE: Extent = Extent::new(640, 480);

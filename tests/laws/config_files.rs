@@ -11,12 +11,12 @@ use foveate_config::{
 };
 use foveate_core::backend::ChangeOn;
 use foveate_core::change::{ChangeConfig, Threshold};
-use foveate_core::gaze::controller::{FoveaPolicy, Policy};
-use foveate_core::layout::Layout;
-use foveate_core::layout::inset::Inset;
+use foveate_core::channel::CHANNELS;
 use foveate_core::mask::Mask;
-use foveate_core::relevance::channel::CHANNELS;
 use foveate_core::token::{DType, Normalisation};
+use foveate_gaze::controller::{FoveaPolicy, Policy};
+use foveate_gaze::layout::Layout;
+use foveate_gaze::layout::inset::Inset;
 use proptest::prelude::*;
 
 #[test]

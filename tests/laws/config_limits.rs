@@ -7,16 +7,16 @@ use std::fs;
 use std::path::Path;
 
 use foveate_config::{Config, ConfigError, ViewConfig};
+use foveate_core::channel::PUBLISHED_MAX;
 use foveate_core::geometry::extent::Extent;
-use foveate_core::geometry::feedback::{CHANNEL_WEIGHT_MAX, CHANNEL_WEIGHTS_MAX};
 use foveate_core::geometry::fixation::FOVEAE_MAX;
 use foveate_core::geometry::plan::STEP_MAX;
-use foveate_core::layout::rings::RINGS_MAX;
 use foveate_core::mask::{CORNERS_MAX, MASKS_MAX};
 use foveate_core::name::NAME_BYTES_MAX;
-use foveate_core::relevance::channel::PUBLISHED_MAX;
-use foveate_core::relevance::injection::CHANNEL_NAME_BYTES_MAX;
-use foveate_core::view::VIEWS_MAX;
+use foveate_gaze::feedback::{CHANNEL_WEIGHT_MAX, CHANNEL_WEIGHTS_MAX};
+use foveate_gaze::layout::rings::RINGS_MAX;
+use foveate_gaze::relevance::injection::CHANNEL_NAME_BYTES_MAX;
+use foveate_gaze::view::VIEWS_MAX;
 use foveate_ring::abi::MAX_SLOT_COUNT;
 
 const STREAM: &str = "[[stream]]\nname = 'a'\nsource = 'clip.mp4'\n";

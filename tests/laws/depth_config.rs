@@ -6,7 +6,7 @@ use foveate_config::{Config, ConfigError, SourceChoice};
 use foveate_core::depth::DepthDetail;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::plane::{BOXES, DEPTH};
-use foveate_core::view::ViewSpec;
+use foveate_gaze::view::ViewSpec;
 
 fn parse(text: &str) -> Result<Config, ConfigError> {
     Config::parse(text, Path::new("/etc/foveate/foveate.toml"))

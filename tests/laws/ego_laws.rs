@@ -4,7 +4,7 @@
 
 use foveate_core::camera::Edit;
 use foveate_core::camera::rays::Rays;
-use foveate_core::gaze::ego::{EgoMotion, EgoMotionError, EgoTransform};
+use foveate_core::ego::{EgoMotion, EgoMotionError, EgoTransform};
 use foveate_core::geometry::attention::AttentionMap;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::region::Region;

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use foveate_core::events::{Detectors, Event, EventKind, FrameFacts, Phase};
+use foveate_core::event::{Event, EventKind, Phase};
 use foveate_core::frame::FrameTime;
 use foveate_core::geometry::coarse::CoarseLevel;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::region::Region;
 use foveate_core::geometry::tile::TileSet;
+use foveate_gaze::events::{Detectors, FrameFacts};
 use proptest::prelude::*;
 
 /// One scene of a random film.

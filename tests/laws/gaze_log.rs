@@ -5,11 +5,6 @@ use std::fs;
 use std::sync::Arc;
 
 use foveate_core::frame::FrameTime;
-use foveate_core::gaze::GazeParameters;
-use foveate_core::gaze::controller::{Controller, Policy};
-use foveate_core::gaze::log::{
-    GazeLog, GazeLogError, GazeLogParseError, LogEntry, entry_line, header_line,
-};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{FOVEAE_MAX, Fixation, FixationReason, Fixations, Gaze};
 use foveate_core::geometry::gaze_entry::GazeEntry;
@@ -17,9 +12,14 @@ use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::region::{PixelBox, Region};
 use foveate_core::geometry::relevance::{Relevance, RelevanceMap};
-use foveate_core::layout::Layout;
-use foveate_core::layout::inset::Inset;
-use foveate_core::view::ViewSpec;
+use foveate_gaze::GazeParameters;
+use foveate_gaze::controller::{Controller, Policy};
+use foveate_gaze::layout::Layout;
+use foveate_gaze::layout::inset::Inset;
+use foveate_gaze::log::{
+    GazeLog, GazeLogError, GazeLogParseError, LogEntry, entry_line, header_line,
+};
+use foveate_gaze::view::ViewSpec;
 use proptest::prelude::*;
 
 const EXTENT: Extent = Extent::new(1920, 1080);

@@ -7,14 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use foveate_core::frame::FrameTime;
-use foveate_core::gaze::GazeParameters;
-use foveate_core::gaze::controller::{Controller, FoveaPolicy, Policy};
-use foveate_core::gaze::log::{GazeLog, entry_line, header_line};
-use foveate_core::gaze::need::Need;
 use foveate_core::geometry::attention::AttentionMap;
 use foveate_core::geometry::coarse::CoarseLevel;
 use foveate_core::geometry::extent::Extent;
-use foveate_core::geometry::feedback::{ChannelWeight, Feedback, LookArea};
 use foveate_core::geometry::fixation::{
     FOVEAE_MAX, Fixation, FixationReason, Fixations, Gaze, Points, snapped,
 };
@@ -24,10 +19,15 @@ use foveate_core::geometry::region::{PixelBox, Region};
 use foveate_core::geometry::relevance::Relevance;
 use foveate_core::geometry::tile::TILE_SIDE;
 use foveate_core::geometry::weights::Peak;
-use foveate_core::motion::Motions;
-use foveate_core::relevance::features::TileFeatures;
-use foveate_core::relevance::injection::Injection;
-use foveate_core::relevance::seen::{Seen, SeenTiles};
+use foveate_gaze::GazeParameters;
+use foveate_gaze::controller::{Controller, FoveaPolicy, Policy};
+use foveate_gaze::feedback::{ChannelWeight, Feedback, LookArea};
+use foveate_gaze::log::{GazeLog, entry_line, header_line};
+use foveate_gaze::motion::Motions;
+use foveate_gaze::need::Need;
+use foveate_gaze::relevance::features::TileFeatures;
+use foveate_gaze::relevance::injection::Injection;
+use foveate_gaze::relevance::seen::{Seen, SeenTiles};
 use proptest::prelude::*;
 
 const EXTENT: Extent = Extent::new(640, 480);

@@ -1,11 +1,11 @@
 //! What moves, and what differs from its surroundings, stands out; what always moves does not; and what was looked at
 //! makes room for a while, and no longer.
 
-use foveate_core::gaze::inhibition::Inhibition;
-use foveate_core::gaze::saliency::Saliency;
 use foveate_core::geometry::coarse::CoarseLevel;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::pyramid::PyramidShape;
+use foveate_gaze::inhibition::Inhibition;
+use foveate_gaze::saliency::Saliency;
 use proptest::prelude::*;
 
 /// Its coarse level, level 3, has 96 x 72 texels.

@@ -9,8 +9,8 @@ use foveate_core::geometry::fixation::Focus;
 use foveate_core::geometry::plan::{Token, TokenPlan};
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::region::{PixelBox, Region};
-use foveate_core::layout::inset::Inset;
-use foveate_core::layout::{Layout, PlanRequest};
+use foveate_gaze::layout::inset::Inset;
+use foveate_gaze::layout::{Layout, PlanRequest};
 use proptest::prelude::*;
 
 use crate::layout_laws::{Case, case, cases, full_hd, may_be_square};

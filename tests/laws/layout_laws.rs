@@ -12,12 +12,12 @@ use foveate_core::geometry::plan::{Token, TokenPlan};
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::region::{PixelBox, Region};
 use foveate_core::geometry::relevance::{Relevance, RelevanceMap};
-use foveate_core::layout::adaptive::demand::ConsumerMemory;
-use foveate_core::layout::foveal::{KEEPING, Priority, default_e0_px, root_level};
-use foveate_core::layout::rings::{Preset, Rings};
-use foveate_core::layout::{Layout, PlanRequest};
 use foveate_core::token::Rounding;
-use foveate_core::view::ViewSpec;
+use foveate_gaze::layout::adaptive::demand::ConsumerMemory;
+use foveate_gaze::layout::foveal::{KEEPING, Priority, default_e0_px, root_level};
+use foveate_gaze::layout::rings::{Preset, Rings};
+use foveate_gaze::layout::{Layout, PlanRequest};
+use foveate_gaze::view::ViewSpec;
 use proptest::prelude::*;
 use testkit::is_long;
 

@@ -6,22 +6,22 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use foveate_core::ego::{EgoMotion, EgoTransform};
 use foveate_core::frame::FrameTime;
-use foveate_core::gaze::GazeParameters;
-use foveate_core::gaze::compensation::carried_points;
-use foveate_core::gaze::controller::{Controller, Policy};
-use foveate_core::gaze::ego::{EgoMotion, EgoTransform};
-use foveate_core::gaze::saliency::Saliency;
 use foveate_core::geometry::affine::Affine;
 use foveate_core::geometry::attention::AttentionMap;
 use foveate_core::geometry::coarse::CoarseLevel;
 use foveate_core::geometry::extent::Extent;
-use foveate_core::geometry::feedback::Feedback;
 use foveate_core::geometry::fixation::Points;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::region::Region;
-use foveate_core::motion::{Motion, Motions};
-use foveate_core::relevance::seen::Seen;
+use foveate_gaze::GazeParameters;
+use foveate_gaze::compensation::carried_points;
+use foveate_gaze::controller::{Controller, Policy};
+use foveate_gaze::feedback::Feedback;
+use foveate_gaze::motion::{Motion, Motions};
+use foveate_gaze::relevance::seen::Seen;
+use foveate_gaze::saliency::Saliency;
 
 /// Its coarse level has 96 x 72 texels of 8 pixels.
 const EXTENT: Extent = Extent::new(768, 576);

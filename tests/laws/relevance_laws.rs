@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use foveate_core::channel::{CELLS_MAX, CHANNELS};
 use foveate_core::frame::FrameTime;
 use foveate_core::geometry::coarse::CoarseLevel;
 use foveate_core::geometry::extent::Extent;
@@ -12,13 +13,12 @@ use foveate_core::geometry::plan::{Token, TokenPlan};
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::region::Region;
 use foveate_core::geometry::tile::{TILE_SIDE, TileSet};
-use foveate_core::motion::Motions;
-use foveate_core::relevance::channel::{CELLS_MAX, CHANNELS};
-use foveate_core::relevance::features::{BINS, TileFeatures};
-use foveate_core::relevance::injection::{Injection, InjectionError};
-use foveate_core::relevance::scene::Scene;
-use foveate_core::relevance::scorer::Scorer;
-use foveate_core::relevance::seen::{Seen, SeenTiles};
+use foveate_gaze::motion::Motions;
+use foveate_gaze::relevance::features::{BINS, TileFeatures};
+use foveate_gaze::relevance::injection::{Injection, InjectionError};
+use foveate_gaze::relevance::scene::Scene;
+use foveate_gaze::relevance::scorer::Scorer;
+use foveate_gaze::relevance::seen::{Seen, SeenTiles};
 use proptest::prelude::*;
 use safetensors::tensor::{Dtype, TensorView};
 
@@ -632,7 +632,7 @@ fn absorb(
 }
 
 fn decide(scene: &mut Scene, now_ns: u64) {
-    let saliency = foveate_core::gaze::saliency::Saliency::new(EXTENT, 0.0);
+    let saliency = foveate_gaze::saliency::Saliency::new(EXTENT, 0.0);
     scene.decide(&saliency, &[], now_ns);
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use foveate::client::{SubscribeOptions, Subscription};
 use foveate::messages::{Look, SceneEvent};
 use foveate_control::{ClientExt as _, StreamState};
-use foveate_core::events::{EventKind, Phase};
+use foveate_core::event::{EventKind, Phase};
 use foveate_core::geometry::region::Region;
 use foveate_ring::TokenFrameBuf;
 use foveate_tool::recording::messages::SceneMessage as Recorded;

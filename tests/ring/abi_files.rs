@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
+use foveate_core::channel::PUBLISHED_MAX;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::FOVEAE_MAX;
 use foveate_core::geometry::plan::{REAL_SIDE_MAX, STEP_MAX};
-use foveate_core::relevance::channel::PUBLISHED_MAX;
 use foveate_ring::abi;
 use foveate_ring::schema::{Field, Form, STRUCTS, Struct};
 

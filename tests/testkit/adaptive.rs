@@ -3,7 +3,7 @@
 #![allow(clippy::cast_possible_truncation, reason = "sides and levels are small")]
 
 use foveate_core::geometry::extent::Extent;
-use foveate_core::layout::adaptive::demand::ConsumerMemory;
+use foveate_gaze::layout::adaptive::demand::ConsumerMemory;
 
 use crate::naive::OwnedFrame;
 

@@ -7,13 +7,13 @@ use foveate_core::frame::{FrameKind, FrameView};
 use foveate_core::geometry::coarse::CoarseLevel;
 use foveate_core::geometry::rule::IngestRule;
 use foveate_core::geometry::tile::TileSet;
-use foveate_core::view::VIEWS_MAX;
 use foveate_engine::backend::cpu::CpuBackend;
 use foveate_engine::backend::{Backend, BackendError, UpdateTimes};
 use foveate_engine::planes::Planes;
 use foveate_engine::planes::SamplerSpec;
 use foveate_engine::pool::Pool;
 use foveate_engine::simd::Instructions;
+use foveate_gaze::view::VIEWS_MAX;
 
 /// A backend that knows which frame is its first.
 pub struct Player {

@@ -6,8 +6,8 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{Fixation, FixationReason, Focus};
 use foveate_core::geometry::plan::Token;
 use foveate_core::geometry::pyramid::PyramidShape;
-use foveate_core::layout::PlanRequest;
-use foveate_core::view::ViewSpec;
+use foveate_gaze::layout::PlanRequest;
+use foveate_gaze::view::ViewSpec;
 use foveate_ring::{FrameHead, SegmentSpec, TokenFrame, TokenRecord, Writer, plane_list};
 use foveate_server::directory::StreamPort;
 

@@ -12,8 +12,8 @@ use foveate_core::frame::{FrameKind, FrameView, PixelFormat, Plane};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::plan::{Token, TokenPlan};
 use foveate_core::geometry::tile::TILE_SIDE;
-use foveate_core::relevance::features::{STROKE_MAX, STRONG, TileFeatures};
 use foveate_core::token::{DType, Normalisation, Outside, Rounding, TokenFormat};
+use foveate_gaze::relevance::features::{STROKE_MAX, STRONG, TileFeatures};
 
 /// Formats, widths, and a byte of a row that is no sample: the fourth of an RGB pixel, and the second luma of the last pair
 /// of an odd row of YUY2.

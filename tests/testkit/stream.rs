@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use foveate_config::ViewConfig;
 use foveate_core::backend::{BackendChoice, ChangeOn};
-use foveate_core::gaze::controller::Policy;
-use foveate_core::layout::Layout;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
-use foveate_core::view::ViewSpec;
 use foveate_daemon::stream::{Backends, ServedView, Stream, StreamBackend, ViewPace};
+use foveate_gaze::controller::Policy;
+use foveate_gaze::layout::Layout;
+use foveate_gaze::view::ViewSpec;
 use foveate_ring::{ReadOutcome, Reader, TokenFrameBuf};
 use foveate_server::channel::{ClientChannel, EventFd, ViewChannel, view_channel};
 

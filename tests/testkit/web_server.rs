@@ -247,7 +247,12 @@ impl Page {
 
     /// Saves what is in memory, and returns the recording.
     pub fn save(&mut self) -> Vec<u8> {
-        self.say(&json!({ "op": "save" }));
+        self.save_as(&json!({ "op": "save" }))
+    }
+
+    /// The recording that the server makes for this request.
+    pub fn save_as(&mut self, request: &Value) -> Vec<u8> {
+        self.say(request);
         let mut recording = Vec::new();
         loop {
             match self.next() {

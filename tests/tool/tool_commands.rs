@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use foveate::client::Client;
 use foveate_control::{ClientExt as _, StreamState};
-use foveate_core::geometry::feedback::Feedback;
+use foveate_gaze::feedback::Feedback;
 use foveate_ring::{State, TokenRecord, Writer};
 use foveate_server::server::ServerLimits;
 use foveate_stats::NoticeCounts;

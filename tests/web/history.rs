@@ -7,7 +7,7 @@ use std::path::Path;
 use foveate_core::geometry::plan::Token;
 use foveate_ring::{TokenFrameBuf, TokenRecord, Writer};
 use foveate_tool::recording::playback::{Playback, PlaybackItem};
-use serde_json::json;
+use serde_json::{Value, json};
 use testkit::control::{EXTENT, Stage, publish};
 use testkit::daemon::Place;
 use testkit::layouts;
@@ -262,6 +262,8 @@ fn what_is_saved_has_the_same_bytes_and_opens() {
         let packet = page.frame();
         page.acknowledge(&packet);
         live.insert(packet.frame_seq, page.texels(&packet));
+        let has_first = |history: &Value| history["extent"]["frames"] == 1;
+        let began = page.message("history", has_first)["extent"]["to_ms"].clone();
         shown.moved().publish(&mut writer, 2);
         let packet = page.frame_of(2);
         live.insert(2, page.texels(&packet));
@@ -276,6 +278,17 @@ fn what_is_saved_has_the_same_bytes_and_opens() {
             assert_eq!(frame.records, shown.records);
         }
         opens(&path, &live);
+
+        // Recorded from after the first frame, the second one is whole.
+        fs::write(&path, page.save_as(&json!({ "op": "save", "after": began }))).unwrap();
+        live.remove(&1);
+        let frames = recorded(&path);
+        assert_eq!(frames.iter().map(|frame| frame.head.stamp.frame_seq).collect::<Vec<_>>(), [2]);
+        opens(&path, &live);
+        page.say(&json!({ "op": "save", "after": f64::MAX }));
+        page.message("history_error", |message| {
+            message["error"].as_str().unwrap().contains("since")
+        });
     }
 }
 

@@ -160,7 +160,13 @@ fn what_is_saved_opens_in_a_page() {
     let folder = tempfile::tempdir().unwrap();
     let download = json!({ "behavior": "allow", "downloadPath": folder.path() });
     browser.call("Page.setDownloadBehavior", download);
-    browser.value("document.querySelector('[data-past=save]').click()");
+    const RECORD: &str = "document.querySelector('[data-past=record]')";
+    browser.value(&format!("{RECORD}.click()"));
+    assert_eq!(browser.value(&format!("{RECORD}.textContent")), json!("Stop"));
+    browser.until(
+        "/^Recording [1-9]/.test(document.querySelector('.when').textContent.replace('Live', ''))",
+    );
+    browser.value(&format!("{RECORD}.click()"));
     browser.until("document.querySelector('.told').textContent.startsWith('Saved camera-main-')");
     let file = || {
         let mut files = fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().path());

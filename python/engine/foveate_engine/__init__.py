@@ -11,7 +11,6 @@
 """
 
 from ._native import BackendError, EngineError
-from .attention import hierarchical_attention
 from .engine import FEATURES, Engine, Folder, Pyramid, Video, decode
 from .tokens import TOKEN, TokenInfo, Tokens
 
@@ -31,5 +30,4 @@ __all__ = [
     "Video",
     "__version__",
     "decode",
-    "hierarchical_attention",
 ]

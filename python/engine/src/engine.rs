@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use foveate_core::backend::{BackendChoice, BackendInfo};
 use foveate_core::frame::FrameKind;
-use foveate_core::view::ViewSpec;
 use foveate_engine::backend::choice::{Backends, StreamBackend};
 use foveate_engine::backend::{Backend, BackendError};
 use foveate_engine::batch::Batch;
 use foveate_engine::pool::Pool;
+use foveate_gaze::view::ViewSpec;
 use pyo3::prelude::*;
 
 use crate::errors::{backend_error, value_error};

@@ -5,7 +5,6 @@
 
 use pyo3::prelude::*;
 
-mod attention;
 mod batch;
 mod engine;
 mod errors;
@@ -19,11 +18,6 @@ mod video;
 
 #[pymodule]
 mod _native {
-    #[cfg(feature = "vulkan")]
-    #[pymodule_export]
-    use super::attention::AttentionDevice;
-    #[pymodule_export]
-    use super::attention::{attention_f16, attention_f32};
     #[pymodule_export]
     use super::batch::Batch;
     #[pymodule_export]

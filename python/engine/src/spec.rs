@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use foveate_config::ViewConfig;
+use foveate_core::channel::CHANNELS;
 use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{
@@ -10,10 +11,9 @@ use foveate_core::geometry::fixation::{
 };
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::relevance::{Relevance, RelevanceMap};
-use foveate_core::relevance::channel::CHANNELS;
 use foveate_core::token::Outside;
-use foveate_core::view::ViewSpec;
 use foveate_engine::batch::planned;
+use foveate_gaze::view::ViewSpec;
 use numpy::{PyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 

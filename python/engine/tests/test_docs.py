@@ -8,7 +8,7 @@ import unittest
 from engine_support import REPOSITORY, ROOT, foveate_engine
 
 GUIDES = REPOSITORY / "docs" / "guide"
-PAGES = [GUIDES / "engine.md", GUIDES / "attention.md", ROOT / "README.md"]
+PAGES = [GUIDES / "engine.md", ROOT / "README.md"]
 EXAMPLE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

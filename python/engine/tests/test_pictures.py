@@ -358,14 +358,13 @@ import threading, time, numpy as np, foveate_engine
 engine = foveate_engine.Engine("cpu", threads=1)
 stopped = threading.Event()
 shape = (1080, 1920, 3)
-image, keys = np.zeros(shape, np.uint8), np.zeros((1, 4096, 64), np.float32)
+image = np.zeros(shape, np.uint8)
 
 def resize():
     while not stopped.is_set():
-        for array, full in ((image, shape), (keys, (1, 4096, 64))):
-            for size in (full, (1,) * len(full)):
-                array.resize(size, refcheck=False)
-                time.sleep(0.002)
+        for size in (shape, (1, 1, 1)):
+            image.resize(size, refcheck=False)
+            time.sleep(0.002)
 
 thread = threading.Thread(target=resize)
 thread.start()
@@ -373,7 +372,6 @@ for _ in range(60):
     try:
         engine.pyramid(image, "RGB").close()
         engine.batch([image])
-        foveate_engine.hierarchical_attention(keys[:, :64], keys, keys, grid=(64, 64), coarse=2, top=0.1)
     except ValueError:
         pass  # It was small.
 stopped.set()

@@ -201,7 +201,7 @@ impl AttentionMap {
 
     /// A map of as many cells over `region`, whose weights `weight` gives for their middles in pixels, finite and not negative. `None`
     /// if it attends to nothing of the image.
-    pub(crate) fn resampled(
+    pub fn resampled(
         &self,
         image: Extent,
         region: Region,

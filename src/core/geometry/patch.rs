@@ -21,7 +21,7 @@ impl Patch {
     }
 
     /// Side in source pixels.
-    pub(crate) fn side_px(self, patch_side: u32) -> u32 {
+    pub fn side_px(self, patch_side: u32) -> u32 {
         patch_side << self.level
     }
 
@@ -71,7 +71,7 @@ impl PatchGrids {
     }
 
     /// The finest level with at most `budget` patches, or the last level, which has one.
-    pub(crate) fn finest_level_within(self, budget: usize) -> u32 {
+    pub fn finest_level_within(self, budget: usize) -> u32 {
         let last = self.shape.level_count() - 1;
         (0..last).find(|&level| self.level(level).area() <= budget).unwrap_or(last)
     }

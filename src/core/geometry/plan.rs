@@ -48,7 +48,7 @@ pub struct Token {
 
 impl Token {
     /// The token that covers `patch`.
-    pub(crate) fn from_patch(patch: Patch, patch_side: u32) -> Self {
+    pub fn from_patch(patch: Patch, patch_side: u32) -> Self {
         Self::of_level(patch.level, patch.i * patch_side, patch.j * patch_side)
     }
 

@@ -52,7 +52,7 @@ impl Region {
     }
 
     /// The same box with its origin at a point.
-    pub(crate) fn relative_to(self, (x, y): (f64, f64)) -> Self {
+    pub fn relative_to(self, (x, y): (f64, f64)) -> Self {
         self.moved((-x, -y))
     }
 

@@ -89,7 +89,7 @@ impl RelevanceMap {
     }
 
     /// Largest factor between the weights of any cell in both maps; infinite for different grids.
-    pub(crate) fn factor_to(&self, other: &Self) -> f64 {
+    pub fn factor_to(&self, other: &Self) -> f64 {
         if self.grid != other.grid {
             return f64::INFINITY;
         }

@@ -113,12 +113,12 @@ impl TileSet {
     }
 
     /// Whether the tile with a row-major index is in the set.
-    pub(crate) fn contains_index(&self, index: usize) -> bool {
+    pub fn contains_index(&self, index: usize) -> bool {
         self.words[index / 64] >> (index % 64) & 1 == 1
     }
 
     /// Whether any tile of the box `columns` x `rows` is in the set.
-    pub(crate) fn intersects(&self, columns: Range<u32>, rows: Range<u32>) -> bool {
+    pub fn intersects(&self, columns: Range<u32>, rows: Range<u32>) -> bool {
         rows.into_iter().any(|row| {
             let start = self.index(columns.start, row);
             self.any_within(start..start + columns.len())

@@ -77,7 +77,7 @@ impl Weights<'_> {
 
     /// The box in pixels of an image around the cells with at least half of the greatest weight, if these are connected and the box is no
     /// more than [`PLACE_MAX`] of the image: what the map asks for, where it asks for one place.
-    pub(crate) fn only_place(&self, image: Extent) -> Option<Region> {
+    pub fn only_place(&self, image: Extent) -> Option<Region> {
         let window = self.window(image)?;
         let columns = self.grid.width as usize;
         let greatest = window.indices(columns).map(|at| self.cells[at]).fold(0.0, f32::max);

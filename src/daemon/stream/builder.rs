@@ -12,8 +12,9 @@ use foveate_core::camera::rays::Rays;
 use foveate_core::frame::FrameTime;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::pixel::PixelFacts;
-use foveate_core::view::ViewSpec;
+use foveate_engine::segment::segment_of;
 use foveate_engine::{View, ViewBuilder};
+use foveate_gaze::view::ViewSpec;
 use foveate_ring::{SegmentSpec, Writer};
 use foveate_server::channel::ViewChannel;
 use foveate_stats::StreamCounters;
@@ -168,7 +169,7 @@ impl RingBuilder {
             picture: *picture,
             slot_count: view.slot_count,
             camera: self.camera.as_ref().map(|camera| camera.facts(kind.extent)),
-            ..SegmentSpec::of(&view.spec, &self.stream, &view.name, kind, backend)
+            ..segment_of(&view.spec, &self.stream, &view.name, kind, backend)
         }
     }
 }

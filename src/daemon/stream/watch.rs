@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use super::publisher::Publisher;
-use foveate_core::events::{Detectors, Event, Events, FrameFacts};
+use foveate_core::event::Event;
 use foveate_core::frame::{FrameStamp, FrameTime};
 use foveate_core::geometry::tile::TileSet;
 use foveate_engine::{Engine, View};
+use foveate_gaze::events::{Detectors, Events, FrameFacts};
 use foveate_server::channel::TimedEvent;
 use foveate_stats::StreamCounters;
 

@@ -18,7 +18,7 @@ use crate::pool::Pool;
 use foveate_core::backend::{BackendChoice, BackendInfo, BackendKind, ChangeOn, ChangeSite};
 use foveate_core::error::chain;
 use foveate_core::frame::FrameKind;
-use foveate_core::view::ViewSpec;
+use foveate_gaze::view::ViewSpec;
 #[cfg(feature = "vulkan")]
 use foveate_gpu::{DeviceKind, DeviceSummary, Gpu, GpuError};
 

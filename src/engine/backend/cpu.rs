@@ -21,7 +21,7 @@ use foveate_core::geometry::coarse::CoarseLevel;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::rule::IngestRule;
 use foveate_core::geometry::tile::{TILE_SIDE, TileSet};
-use foveate_core::relevance::features::TileFeatures;
+use foveate_gaze::relevance::features::TileFeatures;
 
 pub(crate) mod batch;
 pub mod convert;

@@ -34,8 +34,8 @@ use foveate_core::geometry::coarse::CoarseLevel;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::rule::IngestRule;
 use foveate_core::geometry::tile::TileSet;
-use foveate_core::relevance::features::TileFeatures;
-use foveate_core::view::VIEWS_MAX;
+use foveate_gaze::relevance::features::TileFeatures;
+use foveate_gaze::view::VIEWS_MAX;
 use foveate_gpu::{Gpu, HostBuffer, Lane};
 
 pub(crate) mod batch;

@@ -1,6 +1,5 @@
 //! Output tokens of a batch.
 
-use foveate_core::detail::Detail;
 use foveate_core::frame::{FrameTime, FrameView};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::Gaze;
@@ -8,7 +7,8 @@ use foveate_core::geometry::plan::{Token, TokenPlan};
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::relevance::RelevanceMap;
 use foveate_core::geometry::tile::TileSet;
-use foveate_core::view::{Needs, ViewSpec};
+use foveate_gaze::detail::Detail;
+use foveate_gaze::view::{Needs, ViewSpec};
 use foveate_ring::TokenRecord;
 
 use crate::backend::cpu::detail::note_detail;

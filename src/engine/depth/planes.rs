@@ -7,7 +7,7 @@ use foveate_core::geometry::plan::Texels;
 use foveate_core::geometry::region::PixelBox;
 use foveate_core::token::DType;
 use foveate_core::token::numbers::encoded;
-use foveate_core::view::ViewSpec;
+use foveate_gaze::view::ViewSpec;
 use foveate_ring::TokenRecord;
 
 use super::{DepthPyramid, Measure, StreamDepth};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::ViewName;
-use foveate_core::gaze::ego::{EgoMotion, EgoMotionError};
+use foveate_core::ego::{EgoMotion, EgoMotionError};
 use foveate_core::geometry::fixation::{FOVEAE_MAX, Fixation, is_share};
 use foveate_core::geometry::region::Region;
 use foveate_core::{names, object};

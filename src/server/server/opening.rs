@@ -12,7 +12,7 @@ use foveate::messages::{Granted, Refusal, RefusalReason, ViewName};
 use foveate_config::ViewConfig;
 use foveate_control::{StreamState, accepted};
 use foveate_core::value::clipped;
-use foveate_core::view::VIEWS_MAX;
+use foveate_gaze::view::VIEWS_MAX;
 
 impl ServerThread {
     /// Opens a view on `stream` as `table` describes it, which lasts as long as the connection.

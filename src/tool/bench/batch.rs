@@ -12,9 +12,9 @@ use foveate_core::backend::{BackendChoice, BackendInfo, BackendKind};
 use foveate_core::clock::monotonic_ns;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{Fixation, FixationReason, Gaze, snapped};
-use foveate_core::view::ViewSpec;
 use foveate_engine::backend::choice::{Backends, StreamBackend};
 use foveate_engine::batch::Batch;
+use foveate_gaze::view::ViewSpec;
 
 /// A line of `--json`.
 #[derive(Debug, Serialize)]

@@ -29,7 +29,7 @@ use foveate_core::frame::FrameStamp;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::pixel::PixelFacts;
 use foveate_core::token::{DType, TokenFormat};
-use foveate_core::view::default_slot_count;
+use foveate_gaze::view::default_slot_count;
 use foveate_ring::abi::SlotHeader;
 use foveate_ring::{FrameHead, SegmentSpec, TokenFrame, TokenRecord, Waker, Writer, plane_list};
 use foveate_server::directory::{Directory, StreamPort, StreamSpec};

@@ -12,13 +12,14 @@ use foveate_core::backend::BackendInfo;
 use foveate_core::change::{ChangeConfig, Threshold};
 use foveate_core::clock::{Span, monotonic_ns, processor_ns, unix_ns};
 use foveate_core::frame::FrameStamp;
-use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::tile::TILE_SIDE;
 use foveate_core::token::TokenFormat;
-use foveate_core::view::ViewSpec;
 use foveate_engine::aligned::AlignedBytes;
 use foveate_engine::backend::choice::StreamBackend;
+use foveate_engine::segment::segment_of;
 use foveate_engine::{Engine, Memory, SampledFrame, Sink, StageTimes, View};
+use foveate_gaze::controller::Policy;
+use foveate_gaze::view::ViewSpec;
 use foveate_ring::{Items, Reader, SegmentSpec, TokenFrameBuf, Writer};
 
 /// Frames before the first measurement: afterwards every slot of a ring is written and every kernel has run.
@@ -146,8 +147,7 @@ impl<'a> BenchSession<'a> {
             let (name, gaze) = (format!("view-{index}"), gaze_of(index, policy));
             let config = ViewConfig { name, gaze, ..measured.clone() };
             let spec = ViewSpec::try_from(&config)?;
-            let segment =
-                SegmentSpec::of(&spec, "bench", &config.name, frames.kind(), &backend_info);
+            let segment = segment_of(&spec, "bench", &config.name, frames.kind(), &backend_info);
             let segment = SegmentSpec { slot_count: config.slot_count(), ..segment };
             Ok(engine.view(spec, BenchSink::new(arguments.sink, &segment)?)?)
         });

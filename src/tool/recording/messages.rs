@@ -5,7 +5,7 @@ use prost_types::field_descriptor_proto::{Label, Type};
 use prost_types::{DescriptorProto, FieldDescriptorProto, FileDescriptorProto, FileDescriptorSet};
 
 use foveate::messages::SceneEvent;
-use foveate_core::events as event;
+use foveate_core::event;
 use foveate_core::geometry::fixation::Fixation;
 use foveate_core::geometry::region::Region;
 

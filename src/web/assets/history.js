@@ -42,6 +42,8 @@ export class Past {
   #wantedMs = null;
   #thumbnail = { frame: new Frame(), canvas: document.createElement('canvas'), asked: null };
   #thumbnailPicture = new Picture(this.#thumbnail.canvas);
+  /** The newest moment when Record was pressed; null unless it goes on. */
+  #recordedAfterMs = null;
   /** A recording that arrives: its name, size and pieces. */
   #saved = null;
 
@@ -64,6 +66,7 @@ export class Past {
       this.#extent = extent;
       this.#memory = { bytes, bytesMax };
       this.#clockMs = nowMs - performance.now();
+      this.#followRecord();
       this.#describe();
       this.#illustrate();
     },
@@ -100,8 +103,7 @@ export class Past {
     history_error: ({ error }) => {
       this.#isMoving = false;
       this.#playing = null;
-      this.#parts.save.disabled = false;
-      this.#saved = null;
+      this.#endSaving();
       this.#tell(error);
       this.#describe();
     },
@@ -112,6 +114,7 @@ export class Past {
     this.#recording = recording;
     document.body.classList.toggle('is-recording', recording !== null);
     this.#parts.save.hidden = !canSave;
+    this.#parts.record.hidden = !canSave;
     this.#parts.live.hidden = recording !== null;
     this.#describe();
   }
@@ -141,9 +144,9 @@ export class Past {
   clear() {
     this.#forget();
     this.#extent = null;
+    this.#recordedAfterMs = null;
     this.#thumbnail.asked = null;
-    this.#saved = null;
-    this.#parts.save.disabled = false;
+    this.#endSaving();
     this.#timeline.clear();
     this.#describe();
   }
@@ -266,9 +269,11 @@ export class Past {
     bar.append(
       button('toggle', 'Pause'), button('back', '‹', ['ArrowLeft', ''], 'One frame back'),
       button('on', '›', ['ArrowRight', ''], 'One frame on'), scrub, pace, button('live', 'Live', ['l', 'L']),
+      button('record', 'Record'),
       button('save', 'Save MCAP', undefined, 'Save MCAP: a recording of what is in memory'),
     );
     this.#parts.toggle.setAttribute('aria-keyshortcuts', 'Space');
+    this.#parts.record.title = 'Saves as MCAP what arrives until it is pressed again';
     const [state, words, told] = ['span', 'span', 'span'].map((tag) => document.createElement(tag));
     state.className = 'now';
     state.setAttribute('role', 'status');
@@ -288,11 +293,47 @@ export class Past {
     this.#parts.back.addEventListener('click', () => this.step(-1));
     this.#parts.on.addEventListener('click', () => this.step(1));
     this.#parts.live.addEventListener('click', () => this.live());
-    this.#parts.save.addEventListener('click', () => {
-      this.#parts.save.disabled = true;
-      this.#tell('Making the recording');
-      this.#say({ op: 'save' });
-    });
+    this.#parts.record.addEventListener('click', () => this.#toggleRecord());
+    this.#parts.save.addEventListener('click', () => this.#save());
+  }
+
+  /** Begins to record, or saves what has arrived since. */
+  #toggleRecord() {
+    if (this.#recordedAfterMs === null) {
+      this.#recordedAfterMs = this.#extent.to_ms;
+      this.#tell('Recording');
+      this.#describe();
+    } else {
+      const after = this.#recordedAfterMs;
+      this.#recordedAfterMs = null;
+      this.#save({ after });
+    }
+  }
+
+  /** Ends the recording once its first frames are dropped from memory. */
+  #followRecord() {
+    if (this.#recordedAfterMs === null) {
+      return;
+    }
+    if (this.#extent === null) {
+      this.#recordedAfterMs = null;
+      this.#tell('The recording has ended: its frames are not in memory any more');
+    } else if (this.#recordedAfterMs < this.#extent.from_ms) {
+      this.#toggleRecord();
+      this.#tell('The memory is full: making the recording of what is there');
+    }
+  }
+
+  #save(range) {
+    this.#parts.save.disabled = true;
+    this.#tell('Making the recording');
+    this.#say({ op: 'save', ...range });
+    this.#describe();
+  }
+
+  #endSaving() {
+    this.#saved = null;
+    this.#parts.save.disabled = false;
   }
 
   /** First and last time that can be shown; null without any. */
@@ -389,8 +430,7 @@ export class Past {
       this.#tell(`Saving, ${Math.floor((100 * saved.got) / Math.max(saved.bytes, 1))} %`);
       return;
     }
-    this.#saved = null;
-    this.#parts.save.disabled = false;
+    this.#endSaving();
     const link = document.createElement('a');
     link.href = URL.createObjectURL(new Blob(saved.pieces, { type: 'application/octet-stream' }));
     const stamp = new Date(performance.now() + this.#clockMs).toISOString().slice(0, 19).replaceAll(/[-:]/g, '');
@@ -398,6 +438,7 @@ export class Past {
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
     this.#tell(`Saved ${link.download}: ${saved.frames} frames, ${megabytes(saved.got)}`);
+    this.#describe();
   }
 
   #tell(text) {
@@ -407,7 +448,7 @@ export class Past {
 
   /** Puts the state on the screen. */
   #describe() {
-    const { toggle, back, on, scrub, live, state, words } = this.#parts;
+    const { toggle, back, on, scrub, live, record, state, words } = this.#parts;
     const [moment, span] = [this.#moment, this.#span()];
     const isPlaying = this.#playing !== null;
     say(toggle, moment === null || isPlaying ? 'Pause' : 'Play');
@@ -416,16 +457,18 @@ export class Past {
     live.disabled = moment === null;
     const isEmpty = span === null;
     toggle.disabled = isEmpty;
+    say(record, this.#recordedAfterMs === null ? 'Record' : 'Stop');
+    record.disabled = this.#parts.save.disabled || this.#extent === null;
     scrub.disabled = isEmpty;
     back.disabled = isEmpty || moment?.index === 0;
     on.disabled = moment === null || moment.index + 1 === moment.frames;
     if (moment === null) {
-      say(words, this.#memoryText());
+      say(words, this.#recordText() + this.#memoryText());
       scrub.max = isEmpty ? 1 : Math.ceil(span[1] - span[0]);
       scrub.value = scrub.max;
       scrub.setAttribute('aria-valuetext', 'Live');
     } else {
-      const text = this.#momentText(moment);
+      const text = this.#recordText() + this.#momentText(moment);
       say(words, text);
       scrub.max = Math.max(Math.ceil(moment.to_ms - moment.from_ms), 1);
       scrub.value = Math.round(moment.at_ms - moment.from_ms);
@@ -433,6 +476,11 @@ export class Past {
       Object.assign(this.#element.dataset, { frame: moment.frame_seq, index: moment.index, frames: moment.frames });
     }
     this.#timeline.show(this.#reach(), this.#clockMs + performance.now(), moment?.at_ms ?? null);
+  }
+
+  #recordText() {
+    const afterMs = this.#recordedAfterMs;
+    return afterMs === null ? '' : `Recording ${Math.round(Math.max(this.#extent.to_ms - afterMs, 0) / 1000)} s · `;
   }
 
   #momentText(moment) {

@@ -76,6 +76,12 @@ impl FrameSource {
 }
 
 impl Snapshot {
+    /// Drops the frames that had arrived at `at_ms`.
+    pub(crate) fn drop_until(&mut self, at_ms: f64) {
+        let first = self.frames.partition_point(|frame| frame.at_ms <= at_ms);
+        self.frames = self.frames[first..].into();
+    }
+
     /// Its frames, oldest first, as they were read from the ring.
     pub(crate) fn to_record(&self) -> impl Iterator<Item = FrameToRecord> + use<> {
         let frames = Arc::clone(&self.frames);

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::history::unix_ms;
 use foveate::messages::ViewName;
-use foveate_core::events::Event;
+use foveate_core::event::Event;
 use foveate_core::geometry::fixation::Fixation;
 
 /// How long entries are kept, in milliseconds.

@@ -217,28 +217,42 @@ impl Page {
         }
     }
 
-    /// Begins to make a recording of what is in memory.
-    pub(super) async fn save(&mut self, socket: &mut WebSocket) -> Result<(), Closing> {
-        let failed = match self.begin_saving() {
+    /// Begins to make a recording of what is in memory, or of what arrived there after `after_ms`.
+    pub(super) async fn save(
+        &mut self,
+        after_ms: Option<f64>,
+        socket: &mut WebSocket,
+    ) -> Result<(), Closing> {
+        let failed = match self.begin_saving(after_ms) {
             Ok(()) => return Ok(()),
             Err(error) => error.to_owned(),
         };
         say(socket, &ToPage::HistoryError { error: failed }).await
     }
 
-    fn begin_saving(&mut self) -> Result<(), &'static str> {
+    fn begin_saving(&mut self, after_ms: Option<f64>) -> Result<(), &'static str> {
         let make = self.site.settings.make_recording;
         let make = make.ok_or("cannot save: this `foveate` was built without `mcap`")?;
         let main = self.panes[0].as_ref().ok_or("cannot save: no view is chosen")?;
         let view = self.view.clone().ok_or("cannot save: no view is chosen")?;
         let snapshot = match &main.showing {
             PaneContent::Past { playhead, .. } => match &playhead.frames {
+                // What has arrived while the page is paused belongs to a recording that goes on.
+                FrameSource::Kept(_) if after_ms.is_some() => {
+                    kept(&self.site, self.is_reported, &main.subject)
+                }
                 FrameSource::Kept(snapshot) => Some(snapshot.clone()),
                 FrameSource::Recorded(_) => return Err("cannot save: this is a recording already"),
             },
             _ => kept(&self.site, self.is_reported, &main.subject),
         };
-        let snapshot = snapshot.ok_or("cannot save: no frame of this view is in memory")?;
+        let mut snapshot = snapshot.ok_or("cannot save: no frame of this view is in memory")?;
+        if let Some(after_ms) = after_ms {
+            snapshot.drop_until(after_ms);
+        }
+        if snapshot.frames.is_empty() {
+            return Err("cannot save: no frame has arrived since the recording began");
+        }
         let permit = Arc::clone(&self.site.saving).try_acquire_owned();
         let permit = permit.map_err(|_| "a recording is being made already: try again soon")?;
         let of = Some((view.clone(), snapshot.revocation.clone()));

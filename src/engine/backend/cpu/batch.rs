@@ -15,7 +15,7 @@ use foveate_core::geometry::fixation::Gaze;
 use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::tile::TileSet;
-use foveate_core::view::ViewSpec;
+use foveate_gaze::view::ViewSpec;
 
 /// Pyramids for the threads of a pool.
 #[derive(Debug)]

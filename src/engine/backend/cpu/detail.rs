@@ -9,9 +9,9 @@
 use std::ops::Range;
 
 use arrayvec::ArrayVec;
-use foveate_core::detail::{BLOCK_SIDE, BlockSums, Detail, TILE_BLOCKS};
 use foveate_core::frame::FrameView;
 use foveate_core::geometry::tile::TileSet;
+use foveate_gaze::detail::{BLOCK_SIDE, BlockSums, Detail, TILE_BLOCKS};
 
 use super::PARTS_MAX;
 use super::convert::SIDE;

@@ -12,7 +12,7 @@ use super::level::RealPixels;
 use crate::simd::{Instructions, Kernel, Vectors};
 use foveate_core::frame::{FrameView, PixelFormat, Plane};
 use foveate_core::geometry::tile::TILE_SIDE;
-use foveate_core::relevance::features::{BINS, STROKE_MAX, STRONG, TileFeatures};
+use foveate_gaze::relevance::features::{BINS, STROKE_MAX, STRONG, TileFeatures};
 
 /// Side of a block, whose mean is one of the coarse ones.
 const BLOCK: usize = 4;

@@ -17,7 +17,7 @@ use crate::pool::Pool;
 use foveate_core::frame::{FrameKind, FrameView};
 use foveate_core::geometry::fixation::Gaze;
 use foveate_core::geometry::pyramid::PyramidShape;
-use foveate_core::view::ViewSpec;
+use foveate_gaze::view::ViewSpec;
 use foveate_gpu::{Gpu, GpuError, Lane};
 
 /// The pyramids of as many pictures as there are layers.

@@ -14,7 +14,7 @@ use super::tiles::TileList;
 use foveate_core::clock::Span;
 use foveate_core::frame::FrameKind;
 use foveate_core::geometry::tile::{TILE_SIDE, TileSet};
-use foveate_core::relevance::features::{STROKE_MAX, STRONG, TileFeatures};
+use foveate_gaze::relevance::features::{STROKE_MAX, STRONG, TileFeatures};
 use foveate_gpu::{
     Binding, BindingKind, Buffer, BufferKind, ComputePass, ComputePassDesc, Gpu, GpuError, Groups,
     Lane, Recorder,

@@ -1,7 +1,7 @@
 //! Structs that Rust fills and shaders read have the same fields at the same offsets on both sides.
 
 use foveate_core::color::ColorTransform;
-use foveate_core::relevance::features::TileFeatures;
+use foveate_gaze::relevance::features::TileFeatures;
 use testkit::fields;
 use testkit::spirv::SpirvModule;
 

@@ -1,8 +1,0 @@
-//! Compiles `glsl/attention/*.comp`.
-
-#[path = "../../glsl/compile.rs"]
-mod compile;
-
-fn main() {
-    compile::compile_folder("attention");
-}

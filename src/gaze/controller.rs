@@ -1,0 +1,475 @@
+//! The gaze controller: combines a policy and client feedback into the gaze of a view.
+
+use std::collections::BTreeMap;
+#[cfg(feature = "serde")]
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::log::GazeLog;
+#[cfg(feature = "serde")]
+use super::log::GazeLogError;
+use super::need::Need;
+use super::policy::FixationPolicy;
+use super::policy::fixed::Fixed;
+use super::policy::need::NeedPolicy;
+use super::policy::replay::Replay;
+use super::policy::several::{PolicyGroup, PolicyGroups};
+use super::weigher::Weigher;
+use super::weigher::channels::{ChannelWeigher, Scoring};
+use super::weigher::saliency::SaliencyWeigher;
+use crate::GazeParameters;
+use crate::feedback::Feedback;
+#[cfg(feature = "serde")]
+use crate::feedback::{CHANNEL_WEIGHT_MAX, CHANNEL_WEIGHTS_MAX};
+#[cfg(feature = "serde")]
+use crate::relevance::injection::check_channel_name;
+use crate::relevance::scene::Scene;
+use crate::relevance::scorer::Scorer;
+#[cfg(feature = "serde")]
+use crate::relevance::scorer::ScorerError;
+use crate::relevance::seen::{Seen, SeenParts};
+use foveate_core::frame::FrameTime;
+use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::fixation::{FOVEAE_MAX, Gaze};
+use foveate_core::geometry::tile::TileSet;
+#[cfg(feature = "serde")]
+use foveate_core::value::{ConfigValue, Real, Whole, checked, newtype};
+#[cfg(feature = "serde")]
+use serde::Deserialize;
+
+/// What a view looks at when no client tells it otherwise. `Log` is the log that is replayed, or the path of one; `File` a
+/// scorer, or the path of one.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
+pub enum Policy<Log = Arc<GazeLog>, File = Arc<Scorer>> {
+    /// What a client asks for; where clients are silent what the view needs most, as far as clients weigh channels.
+    #[default]
+    Auto,
+    /// One point, until a client moves the view to others.
+    Fixed {
+        /// From 0 at the left edge of the source to 1 at the right one.
+        #[cfg_attr(
+            feature = "serde",
+            serde(default = "middle", skip_serializing_if = "is_middle")
+        )]
+        #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Real<0, 100>, _, _>"))]
+        x: f64,
+        /// From 0 at the top edge of the source to 1 at the bottom one.
+        #[cfg_attr(
+            feature = "serde",
+            serde(default = "middle", skip_serializing_if = "is_middle")
+        )]
+        #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Real<0, 100>, _, _>"))]
+        y: f64,
+    },
+    /// The attention that clients send, and as [`Saliency`](Self::Saliency) where they are silent.
+    Feedback,
+    /// What the view needs most, weighed by what stands out or moves.
+    Saliency,
+    /// What the view needs most, weighed by what a scorer makes of the channels.
+    Relevance {
+        /// A trained one; `None` is the default, which needs no training.
+        #[cfg_attr(feature = "serde", serde(default = "none"))]
+        scorer: Option<File>,
+        /// What channels add to the score; see [`ChannelWeight`](crate::feedback::ChannelWeight). Given for the default
+        /// scorer, they replace its own.
+        #[cfg_attr(feature = "serde", serde(default))]
+        #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<ChannelWeights, _, _>"))]
+        weights: BTreeMap<String, f32>,
+        /// 2 to give the scorer its own first score as the channel `relevance`.
+        #[cfg_attr(feature = "serde", serde(default = "one"))]
+        #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Whole<1, 2>, _, _>"))]
+        passes: u32,
+    },
+    /// What was recorded.
+    Replay {
+        /// By `foveate record`.
+        #[cfg_attr(feature = "serde", serde(default))]
+        log: Log,
+    },
+    /// A policy for each fovea, in order: a list in configurations.
+    #[cfg_attr(feature = "serde", serde(rename = "[]"))]
+    Several {
+        /// As many as foveae; equal ones stand together.
+        #[cfg_attr(feature = "serde", serde(default))]
+        policy: Vec<FoveaPolicy>,
+        /// Where a fixed one looks, as with [`Fixed`](Self::Fixed).
+        #[cfg_attr(
+            feature = "serde",
+            serde(default = "middle", skip_serializing_if = "is_middle")
+        )]
+        #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Real<0, 100>, _, _>"))]
+        x: f64,
+        /// The same.
+        #[cfg_attr(
+            feature = "serde",
+            serde(default = "middle", skip_serializing_if = "is_middle")
+        )]
+        #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Real<0, 100>, _, _>"))]
+        y: f64,
+    },
+}
+
+/// What one of several foveae looks at; as the [`Policy`] of that name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
+pub enum FoveaPolicy {
+    /// What clients ask for, and what the view needs most where they are silent.
+    Auto,
+    /// One point.
+    Fixed,
+    /// The attention that clients send, and saliency where they are silent.
+    Feedback,
+    /// What the view needs most, weighed by what stands out or moves.
+    Saliency,
+    /// What the view needs most, weighed by what the default scorer makes of the channels.
+    Relevance,
+}
+
+impl FoveaPolicy {
+    /// Its name in configurations.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Fixed => "fixed",
+            Self::Feedback => "feedback",
+            Self::Saliency => "saliency",
+            Self::Relevance => "relevance",
+        }
+    }
+
+    /// Whether the attention of clients decides for it.
+    pub const fn is_feedback(self) -> bool {
+        matches!(self, Self::Auto | Self::Feedback)
+    }
+
+    /// Whether channels decide for it.
+    pub const fn is_relevance(self) -> bool {
+        matches!(self, Self::Auto | Self::Relevance)
+    }
+
+    fn at(self, (x, y): (f64, f64)) -> Policy {
+        match self {
+            Self::Auto => Policy::Auto,
+            Self::Fixed => Policy::Fixed { x, y },
+            Self::Feedback => Policy::Feedback,
+            Self::Saliency => Policy::Saliency,
+            Self::Relevance => {
+                Policy::Relevance { scorer: None, weights: BTreeMap::new(), passes: 1 }
+            }
+        }
+    }
+}
+
+#[cfg(feature = "serde")]
+fn middle() -> f64 {
+    0.5
+}
+
+#[cfg(feature = "serde")]
+fn is_middle(place: &f64) -> bool {
+    *place == middle()
+}
+
+#[cfg(feature = "serde")]
+newtype!(
+    /// Weights of channels.
+    ChannelWeights(BTreeMap<String, f32>):
+    format_args!("a table of at most {CHANNEL_WEIGHTS_MAX} channels with numbers within {CHANNEL_WEIGHT_MAX} of 0, such as {{ strokes = 2.0 }}"),
+    |given| {
+        let ConfigValue::Table(table) = given else { return None };
+        #[expect(clippy::cast_possible_truncation, reason = "a weight needs no more digits")]
+        let weight = |(name, given): (&String, &ConfigValue)| {
+            let weight = given.number().filter(|weight| weight.abs() <= CHANNEL_WEIGHT_MAX.into())?;
+            check_channel_name(name).ok()?;
+            Some((name.clone(), weight as f32))
+        };
+        let fits = table.len() <= CHANNEL_WEIGHTS_MAX;
+        fits.then(|| table.iter().map(weight).collect()).flatten()
+    }
+);
+
+#[cfg(feature = "serde")]
+fn none<File>() -> Option<File> {
+    None
+}
+
+#[cfg(feature = "serde")]
+fn one() -> u32 {
+    1
+}
+
+impl<Log, File> Policy<Log, File> {
+    /// Its name in configurations.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Fixed { .. } => "fixed",
+            Self::Feedback => "feedback",
+            Self::Saliency => "saliency",
+            Self::Relevance { .. } => "relevance",
+            Self::Replay { .. } => "replay",
+            Self::Several { .. } => "several",
+        }
+    }
+
+    /// Whether channels decide for a fovea, so that clients may inject and weigh them.
+    pub fn is_relevance(&self) -> bool {
+        matches!(self, Self::Auto | Self::Relevance { .. }) || self.is_of(FoveaPolicy::is_relevance)
+    }
+
+    /// Whether the attention of clients decides for a fovea.
+    pub fn is_feedback(&self) -> bool {
+        matches!(self, Self::Auto | Self::Feedback) || self.is_of(FoveaPolicy::is_feedback)
+    }
+
+    /// Whether what the view needs of the picture decides for a fovea.
+    pub fn is_need(&self) -> bool {
+        match self {
+            Self::Auto | Self::Feedback | Self::Saliency | Self::Relevance { .. } => true,
+            Self::Fixed { .. } | Self::Replay { .. } => false,
+            Self::Several { .. } => self.is_of(|policy| policy != FoveaPolicy::Fixed),
+        }
+    }
+
+    /// The most that its decisions read of each frame; `pursues` says whether fixations follow what they are at.
+    pub fn reads(&self, pursues: bool) -> SeenParts {
+        let pursues = pursues && !matches!(self, Self::Replay { .. });
+        SeenParts { coarse: pursues || self.is_need(), tiles: self.is_relevance() }
+    }
+
+    /// Fixations at a time of a view with this policy whose layout has at most `most`: one for each of several policies.
+    pub fn foveae(&self, most: usize) -> usize {
+        match self {
+            Self::Several { policy, .. } => policy.len().min(most),
+            _ => most,
+        }
+    }
+
+    /// How many of a view's `foveae` a client's `look` moves.
+    pub fn steered(&self, foveae: usize) -> usize {
+        match self {
+            Self::Replay { .. } => 0,
+            Self::Several { policy, .. } => {
+                policy.iter().filter(|policy| policy.is_feedback()).count()
+            }
+            _ => foveae,
+        }
+    }
+
+    /// Whether one of several foveae has such a policy.
+    fn is_of(&self, wanted: impl Fn(FoveaPolicy) -> bool) -> bool {
+        matches!(self, Self::Several { policy, .. } if policy.iter().copied().any(wanted))
+    }
+}
+
+impl<Log, File> std::fmt::Display for Policy<Log, File> {
+    /// The name, or those of several.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self::Several { policy, .. } = self else { return f.write_str(self.name()) };
+        let names: Vec<_> = policy.iter().map(|policy| policy.name()).collect();
+        f.write_str(&names.join(", "))
+    }
+}
+
+/// A file that a policy names and that cannot be used.
+#[cfg(feature = "serde")]
+#[derive(Debug)]
+pub enum PolicyFileError {
+    /// The gaze log that it replays.
+    Log(GazeLogError),
+    /// Its scorer.
+    Scorer(ScorerError),
+}
+
+#[cfg(feature = "serde")]
+impl std::fmt::Display for PolicyFileError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Log(error) => error.fmt(f),
+            Self::Scorer(error) => error.fmt(f),
+        }
+    }
+}
+
+#[cfg(feature = "serde")]
+impl std::error::Error for PolicyFileError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Log(error) => error.source(),
+            Self::Scorer(error) => error.source(),
+        }
+    }
+}
+
+#[cfg(feature = "serde")]
+impl Policy<PathBuf, PathBuf> {
+    /// The policy, with its files.
+    ///
+    /// # Errors
+    ///
+    /// If a file cannot be read, or is not what it should be.
+    pub fn load(&self) -> Result<Policy, PolicyFileError> {
+        Ok(match self {
+            Self::Auto => Policy::Auto,
+            Self::Fixed { x, y } => Policy::Fixed { x: *x, y: *y },
+            Self::Feedback => Policy::Feedback,
+            Self::Saliency => Policy::Saliency,
+            Self::Relevance { scorer, weights, passes } => {
+                let load = |path: &PathBuf| Scorer::load(path).map_err(PolicyFileError::Scorer);
+                let scorer = scorer.as_ref().map(load).transpose()?;
+                let (scorer, weights) = (scorer.map(Arc::new), weights.clone());
+                Policy::Relevance { scorer, weights, passes: *passes }
+            }
+            Self::Replay { log } => {
+                let log = GazeLog::load(log).map_err(PolicyFileError::Log)?;
+                Policy::Replay { log: Arc::new(log) }
+            }
+            Self::Several { policy, x, y } => {
+                Policy::Several { policy: policy.clone(), x: *x, y: *y }
+            }
+        })
+    }
+}
+
+/// Decides where one view looks.
+///
+/// For each frame, first pass it the feedback with [`take`](Self::take), then say that the frame has [arrived](Self::arrive); once it was
+/// looked at, let it [decide](Self::decide) on the next one. The same calls lead to the same gaze.
+#[derive(Debug)]
+pub struct Controller {
+    policy: Box<dyn FixationPolicy>,
+}
+
+impl Controller {
+    /// Starts to look at a source of `extent`, of which nothing has been seen yet, with at most `foveae` fixations at a time, 1 to
+    /// [`FOVEAE_MAX`]; with as many as policies, if those are several. `publishes_channels` says whether somebody reads the channels of
+    /// its [scene](Self::scene).
+    pub fn new(
+        policy: Policy,
+        parameters: GazeParameters,
+        publishes_channels: bool,
+        extent: Extent,
+        foveae: usize,
+        at: FrameTime,
+    ) -> Self {
+        assert!((1..=FOVEAE_MAX).contains(&foveae), "1 to 8 foveae");
+        let beginning = Beginning { parameters, publishes_channels, extent, at };
+        Self { policy: beginning.policy(policy, foveae) }
+    }
+
+    /// Where the view looks.
+    pub fn gaze(&self) -> &Gaze {
+        self.policy.gaze()
+    }
+
+    /// Whether the newest feedback has been decided on.
+    pub fn is_settled(&self) -> bool {
+        self.policy.is_settled()
+    }
+
+    /// Whether the plan of this frame must not depend on the one before, as it did not when it was recorded.
+    pub fn plans_afresh(&self) -> bool {
+        self.policy.plans_afresh()
+    }
+
+    /// The channels, if the policy has them.
+    pub fn scene(&self) -> Option<&Scene> {
+        self.policy.scene()
+    }
+
+    /// Takes what clients said before the frame of `at`, the newest of it.
+    pub fn take(&mut self, feedback: &Feedback, at: FrameTime) {
+        self.policy.take(feedback, at);
+    }
+
+    /// What its next decisions read, of `most`, which is what [its policy](Policy::reads) may read.
+    pub fn reads(&self, most: SeenParts) -> SeenParts {
+        self.policy.reads(most)
+    }
+
+    /// The frame of `at` is there: from now on the gaze is that of this frame. `seen` is the frame before, if the policy
+    /// [reads](Self::reads) it and there was one.
+    pub fn arrive(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
+        self.policy.arrive(at, seen);
+    }
+
+    /// Decides, if it is time to, where the next frame is looked at: by what was `seen` of the newest one, if the policy reads that, and
+    /// by what the view needs after it. Of each tile, row by row, `changed_frame` is the newest frame that changed it.
+    pub fn decide(&mut self, seen: Option<Seen<'_>>, need: &Need, changed_frame: &[u64]) {
+        self.policy.decide(seen, need, changed_frame);
+    }
+
+    /// Masks cover `texels` of the coarse level from frame `frame_seq`, the next one, on: forgets what was seen there.
+    pub fn hide(&mut self, texels: &TileSet, frame_seq: u64) {
+        self.policy.hide(texels, frame_seq);
+    }
+
+    /// Keeps looking at the same part of the picture after the source changed its size.
+    pub fn resize(&mut self, extent: Extent, at: FrameTime) {
+        self.policy.resize(extent, at);
+    }
+}
+
+/// What policies begin with.
+struct Beginning {
+    parameters: GazeParameters,
+    publishes_channels: bool,
+    extent: Extent,
+    at: FrameTime,
+}
+
+impl Beginning {
+    /// A policy that moves `foveae`.
+    fn policy(&self, policy: Policy, foveae: usize) -> Box<dyn FixationPolicy> {
+        let Self { parameters, extent, at, .. } = *self;
+        match policy {
+            Policy::Fixed { x, y } => Box::new(Fixed::new((x, y), parameters, extent, foveae, at)),
+            Policy::Auto => {
+                let scoring = Scoring { scorer: None, weights: BTreeMap::new(), passes: 1 };
+                Box::new(self.weighed(self.channels(scoring, foveae), foveae).attending(extent))
+            }
+            Policy::Feedback => {
+                Box::new(self.weighed(self.saliency(foveae), foveae).attending(extent))
+            }
+            Policy::Saliency => Box::new(self.weighed(self.saliency(foveae), foveae)),
+            Policy::Relevance { scorer, weights, passes } => {
+                let (scorer, weights) = match scorer {
+                    Some(scorer) => (scorer, weights),
+                    None if weights.is_empty() => (Arc::new(Scorer::untrained()), weights),
+                    // They replace those of the default.
+                    None => (Arc::new(Scorer::weighted(weights)), BTreeMap::new()),
+                };
+                let scoring = Scoring { scorer: Some(scorer), weights, passes };
+                Box::new(self.weighed(self.channels(scoring, foveae), foveae))
+            }
+            Policy::Replay { log } => Box::new(Replay::new(log, extent, foveae, at)),
+            Policy::Several { policy, x, y } => {
+                assert_eq!(policy.len(), foveae, "a policy for each fovea");
+                let party = |same: &[FoveaPolicy]| PolicyGroup {
+                    policy: self.policy(same[0].at((x, y)), same.len()),
+                    name: same[0],
+                };
+                let parties = policy.chunk_by(|one, next| one == next).map(party);
+                Box::new(PolicyGroups::new(parties.collect(), at))
+            }
+        }
+    }
+
+    fn weighed(&self, weigher: Weigher, foveae: usize) -> NeedPolicy {
+        NeedPolicy::new(weigher, self.parameters, self.extent, foveae, self.at)
+    }
+
+    fn saliency(&self, foveae: usize) -> Weigher {
+        let weigher = SaliencyWeigher::new(self.parameters, self.extent, foveae);
+        Weigher::Saliency(Box::new(weigher))
+    }
+
+    fn channels(&self, scoring: Scoring, foveae: usize) -> Weigher {
+        let Self { parameters, publishes_channels, extent, .. } = *self;
+        let weigher = ChannelWeigher::new(scoring, publishes_channels, parameters, extent, foveae);
+        Weigher::Channels(Box::new(weigher))
+    }
+}

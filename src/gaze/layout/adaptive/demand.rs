@@ -1,0 +1,395 @@
+//! What a view still needs of each part of the picture: its detail, less what the consumer has.
+
+use std::ops::{Range, RangeInclusive};
+use std::sync::Arc;
+
+use arrayvec::ArrayVec;
+
+use crate::detail::{BLOCK_SIDE, Detail, TILE_BLOCKS};
+use crate::need::Need;
+use foveate_core::frame::FrameTime;
+use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::patch::{Patch, PatchGrids};
+use foveate_core::geometry::plan::TokenPlan;
+use foveate_core::geometry::pyramid::MAX_LEVEL_COUNT;
+use foveate_core::geometry::region::PixelBox;
+use foveate_core::geometry::relevance::Relevance;
+
+/// What the consumer of a view keeps between frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ConsumerMemory {
+    /// Nothing: it looks at single frames.
+    #[default]
+    None,
+    /// A canvas: of each place the finest token since the place last changed.
+    Canvas,
+}
+
+foveate_core::names!(ConsumerMemory { None = "none", Canvas = "canvas" });
+
+/// Parts of a share of loss.
+const SHARE_UNITS: u32 = 4096;
+
+/// Parts of a weight.
+const WEIGHT_UNITS: u32 = 64;
+
+/// Share of a block's loss that counts although the consumer has it, so that the budget is spent: 0.001.
+const SEEN_SHARE: u32 = 4;
+
+/// The same for what changed in the newest frame: a half, for those who look at single frames.
+const CHANGED_SHARE: f64 = 0.5;
+
+/// What is left of that share a frame later: a tenth part of e, so it is gone after some ten frames.
+const DECAY: f64 = 0.904_837_418_035_959_6;
+
+/// Frames after which a change counts no more.
+const AGE_END: u8 = 64;
+
+/// More changed blocks than this share of all are a cut, after which no place has changed more recently than others.
+const CUT_SHARE: f64 = 0.5;
+
+/// After this time all that was delivered has been forgotten once, as a consumer who joined later does not have it.
+pub const REFRESH_NS: u64 = 10_000_000_000;
+
+/// At most so often all of it is forgotten at once because consumers ask for it: in a second most of a picture is delivered again.
+pub const REFRESH_PAUSE_NS: u64 = 1_000_000_000;
+
+/// The demand of one view, block by block.
+#[derive(Clone, Debug)]
+pub struct Demand {
+    memory: ConsumerMemory,
+    extent: Extent,
+    /// Columns and rows of blocks.
+    grid: Extent,
+    base: u8,
+    /// The finest level that the consumer has been shown of each block since it changed.
+    finest: Vec<u8>,
+    /// Frames since each block last changed, up to [`AGE_END`].
+    ages: Vec<u8>,
+    /// By age.
+    shares: [u32; AGE_END as usize + 1],
+    /// What every block counts, and the map that says so; empty without one.
+    weights: Vec<u32>,
+    weighed_by: Option<Arc<Relevance>>,
+    /// What patches lose if they are shown at a level, from 1 to the base: those of that level, and of the next coarser one.
+    sums: Vec<LostSums>,
+    /// What each block loses at the base, whatever it counts.
+    whole: Vec<u32>,
+    /// The same, for fixations.
+    need: Need,
+    /// What a row of blocks loses.
+    row: Vec<u32>,
+    /// The newest frame that was noted.
+    frame_seq: u64,
+    /// The frame whose detail the sums were made of; 0 before any.
+    detail_of: u64,
+    /// Whether what the consumer has was another when the sums were made.
+    is_outdated: bool,
+    /// Where forgetting goes on, and since when it has been there.
+    forgotten: usize,
+    since_ns: Option<u64>,
+}
+
+/// What the patches of some levels lose if they are shown at the finest of these.
+#[derive(Clone, Debug)]
+struct LostSums {
+    /// The column of patches of that level that each column of blocks belongs to; the same for rows.
+    columns: Vec<u32>,
+    rows: Vec<u32>,
+    /// Of the levels, the finest first.
+    levels: Vec<PatchSums>,
+}
+
+/// A number for each patch of a level.
+#[derive(Clone, Debug)]
+struct PatchSums {
+    grid: Extent,
+    sums: Vec<u64>,
+}
+
+impl Demand {
+    /// The demand for pictures with these `grids` of patches of a view that covers them by patches of level `base`, before the first.
+    #[expect(clippy::cast_possible_truncation, reason = "at most 12 levels")]
+    pub fn new(memory: ConsumerMemory, grids: PatchGrids, base: u32) -> Self {
+        let extent = grids.shape().extent();
+        let grid = extent.in_cells(BLOCK_SIDE);
+        Self {
+            memory,
+            extent,
+            grid,
+            base: base as u8,
+            finest: vec![base as u8; grid.area()],
+            ages: vec![AGE_END; grid.area()],
+            shares: shares(),
+            weights: Vec::new(),
+            weighed_by: None,
+            sums: (1..=base)
+                .map(|level| LostSums::new(grids, level..=base.min(level + 1)))
+                .collect(),
+            whole: vec![0; grid.area()],
+            need: Need::none(extent),
+            row: vec![0; grid.width as usize],
+            frame_seq: 0,
+            detail_of: 0,
+            is_outdated: true,
+            forgotten: 0,
+            since_ns: None,
+        }
+    }
+
+    /// The level that the view covers the picture by.
+    pub fn base(&self) -> u32 {
+        self.base.into()
+    }
+
+    /// Forgets all: the next frame is as the first.
+    pub fn reset(&mut self) {
+        self.finest.fill(self.base);
+        self.ages.fill(AGE_END);
+        (self.forgotten, self.since_ns) = (0, None);
+        self.is_outdated = true;
+    }
+
+    /// Notes the frame of `at`, whose `detail` is up to date. Of each tile, row by row, `changed_frame` is the newest frame that changed
+    /// it. `weights` multiply what is lost. Returns whether anything is lost otherwise than before.
+    ///
+    /// # Panics
+    ///
+    /// If `detail` has fewer levels than the base.
+    pub fn note(
+        &mut self,
+        detail: &Detail,
+        changed_frame: &[u64],
+        at: FrameTime,
+        weights: Option<&Arc<Relevance>>,
+    ) -> bool {
+        if self.remembers() {
+            self.age(changed_frame);
+            self.forget(at.time_ns);
+        }
+        self.frame_seq = at.frame_seq;
+        self.weigh_by(weights);
+        let detail_of = std::mem::replace(&mut self.detail_of, detail.changed_frame());
+        let is_outdated = std::mem::take(&mut self.is_outdated) || detail_of != self.detail_of;
+        if is_outdated {
+            self.add_up(detail);
+        }
+        is_outdated
+    }
+
+    /// What the view needed most of the newest frame that was noted.
+    pub fn need(&self) -> &Need {
+        &self.need
+    }
+
+    /// Adds up what every patch loses at every level.
+    fn add_up(&mut self, detail: &Detail) {
+        let Self { memory, grid, base, finest, ages, shares, weights, sums, whole, need, .. } =
+            self;
+        let lost = &mut self.row;
+        let losses: ArrayVec<&[u32], { MAX_LEVEL_COUNT as usize }> = (1..=u32::from(*base))
+            .map(|level| detail.losses(level).expect("all levels up to the base"))
+            .collect();
+        let width = grid.width as usize;
+        for (index, sums) in sums.iter_mut().enumerate() {
+            sums.levels[0].sums.fill(0);
+            for row in 0..grid.height as usize {
+                let range = row * width..(row + 1) * width;
+                let shown = &losses[index][range.clone()];
+                match memory {
+                    ConsumerMemory::None => lost.copy_from_slice(shown),
+                    ConsumerMemory::Canvas => {
+                        let known = finest[range.clone()].iter().zip(&ages[range.clone()]);
+                        let blocks = lost.iter_mut().zip(shown).zip(known).enumerate();
+                        for (column, ((lost, shown), (finest, age))) in blocks {
+                            // What the consumer has is no coarser than what it is shown.
+                            let has = match usize::from(*finest) {
+                                0 => 0,
+                                level if index < level => *shown,
+                                level => losses[level - 1][range.start + column],
+                            };
+                            *lost = has + shown * shares[usize::from(*age)] / SHARE_UNITS;
+                        }
+                    }
+                }
+                if index + 1 == usize::from(*base) {
+                    whole[range.clone()].copy_from_slice(lost);
+                }
+                if !weights.is_empty() {
+                    for (lost, weight) in lost.iter_mut().zip(&weights[range.clone()]) {
+                        *lost = *lost * *weight / WEIGHT_UNITS;
+                    }
+                }
+                sums.add(row, lost);
+            }
+            sums.join();
+        }
+        need.fill(whole.iter().map(|lost| *lost as f32));
+    }
+
+    /// Takes what every block counts from a map, if it is another than before.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most 1024")]
+    fn weigh_by(&mut self, weights: Option<&Arc<Relevance>>) {
+        let is_same = match (weights, &self.weighed_by) {
+            (Some(given), Some(known)) => Arc::ptr_eq(given, known) || given.map == known.map,
+            (given, known) => given.is_none() && known.is_none(),
+        };
+        if is_same {
+            return;
+        }
+        self.is_outdated = true;
+        self.weighed_by = weights.cloned();
+        self.weights.clear();
+        let Some(weights) = weights else { return };
+        let extent = self.grid;
+        for row in 0..extent.height {
+            for column in 0..extent.width {
+                let block = PixelBox::of(column..column + 1, row..row + 1);
+                let weight = weights.map.greatest(extent, block);
+                self.weights.push((weight * f64::from(WEIGHT_UNITS)).round() as u32);
+            }
+        }
+    }
+
+    /// Whether what the consumer has been shown counts for what it needs.
+    fn remembers(&self) -> bool {
+        self.memory == ConsumerMemory::Canvas
+    }
+
+    /// Notes which blocks have changed since the frame before.
+    fn age(&mut self, changed_frame: &[u64]) {
+        let has_changed = |frame: u64| self.frame_seq < frame;
+        let columns = self.grid.width.div_ceil(TILE_BLOCKS) as usize;
+        let changed = changed_frame.iter().filter(|frame| has_changed(**frame)).count();
+        let is_cut = CUT_SHARE * changed_frame.len() as f64 <= changed as f64;
+        let width = self.grid.width as usize;
+        let rows = self.finest.chunks_mut(width).zip(self.ages.chunks_mut(width));
+        for (row, (finest, ages)) in rows.enumerate() {
+            let tiles = &changed_frame[row / TILE_BLOCKS as usize * columns..][..columns];
+            let blocks = finest.iter_mut().zip(ages);
+            for (column, (finest, age)) in blocks.enumerate() {
+                // The share of one of that age does not change any more.
+                self.is_outdated |= *age < AGE_END;
+                *age = AGE_END.min(*age + 1);
+                if has_changed(tiles[column / TILE_BLOCKS as usize]) {
+                    *finest = self.base;
+                    *age = if is_cut { *age } else { 0 };
+                }
+            }
+        }
+    }
+
+    /// Forgets the blocks whose turn it is until `time_ns`: all of them once in [`REFRESH_NS`].
+    fn forget(&mut self, time_ns: u64) {
+        let blocks = self.finest.len();
+        let since_ns = *self.since_ns.get_or_insert(time_ns);
+        let passed_ns = time_ns.saturating_sub(since_ns);
+        let turn = u128::from(passed_ns) * blocks as u128 / u128::from(REFRESH_NS);
+        let turn = usize::try_from(turn).unwrap_or(usize::MAX);
+        for index in self.forgotten..turn.min(self.forgotten.saturating_add(blocks)) {
+            let finest = &mut self.finest[index % blocks];
+            self.is_outdated |= std::mem::replace(finest, self.base) != self.base;
+        }
+        self.forgotten = turn;
+    }
+
+    /// Notes that the consumer is shown `plan`, of pyramid-aligned patches.
+    #[expect(clippy::cast_possible_truncation, reason = "at most 12 levels")]
+    pub fn deliver(&mut self, plan: &TokenPlan) {
+        if !self.remembers() {
+            return;
+        }
+        let Extent { width, height } = self.grid;
+        let extent = self.extent;
+        for token in &plan.tokens {
+            let side = token.width(plan.patch_side);
+            let columns = blocks_of(token.x.cast_unsigned(), side, extent.width, width);
+            let level = token.sx.trailing_zeros() as u8;
+            for row in blocks_of(token.y.cast_unsigned(), side, extent.height, height) {
+                let row = &mut self.finest[(row * width) as usize..][..width as usize];
+                for finest in &mut row[columns.start as usize..columns.end as usize] {
+                    self.is_outdated |= level < *finest;
+                    *finest = level.min(*finest);
+                }
+            }
+        }
+    }
+
+    /// By how much less the blocks of a patch of the base or below lose if it is split. Its level is not 0.
+    pub(super) fn gain_of_split(&self, patch: Patch) -> u64 {
+        let lost = |depth: u32| {
+            let Some(index) = (patch.level - depth).checked_sub(1) else { return 0 };
+            let PatchSums { grid, sums } = &self.sums[index as usize].levels[depth as usize];
+            sums[(patch.j * grid.width + patch.i) as usize]
+        };
+        lost(0).saturating_sub(lost(1))
+    }
+}
+
+impl LostSums {
+    fn new(grids: PatchGrids, levels: RangeInclusive<u32>) -> Self {
+        let extent = grids.shape().extent().in_cells(BLOCK_SIDE);
+        let side = grids.patch_side() << *levels.start();
+        let owners = |blocks: u32| (0..blocks).map(move |block| middle_of(block) / side).collect();
+        let sums = |level: u32| {
+            let grid = grids.level(level);
+            PatchSums { grid, sums: vec![0; grid.area()] }
+        };
+        Self {
+            columns: owners(extent.width),
+            rows: owners(extent.height),
+            levels: levels.map(sums).collect(),
+        }
+    }
+
+    /// Adds what a row of blocks loses to the patches of the finest level.
+    fn add(&mut self, row: usize, lost: &[u32]) {
+        let PatchSums { grid, sums } = &mut self.levels[0];
+        // The middle of the last block may lie beyond the last patch.
+        let row = self.rows[row].min(grid.height - 1) * grid.width;
+        let sums = &mut sums[row as usize..][..grid.width as usize];
+        for (lost, column) in lost.iter().zip(&self.columns) {
+            sums[(*column).min(grid.width - 1) as usize] += u64::from(*lost);
+        }
+    }
+
+    /// Makes the sums of coarser levels of those of the finest.
+    fn join(&mut self) {
+        for level in 1..self.levels.len() {
+            let (finer, coarser) = self.levels.split_at_mut(level);
+            let (finer, coarser) = (&finer[level - 1], &mut coarser[0]);
+            coarser.sums.fill(0);
+            for (row, finer_sums) in finer.sums.chunks(finer.grid.width as usize).enumerate() {
+                let first = row / 2 * coarser.grid.width as usize;
+                for (pair, sums) in finer_sums.chunks(2).zip(&mut coarser.sums[first..]) {
+                    *sums += pair.iter().sum::<u64>();
+                }
+            }
+        }
+    }
+}
+
+/// The middle of a block in source pixels.
+fn middle_of(block: u32) -> u32 {
+    block * BLOCK_SIDE + BLOCK_SIDE / 2
+}
+
+/// The blocks along an axis of `count` that belong to `start..start + side`: those whose middles lie there. The last square of a picture
+/// of `length` has the rest.
+fn blocks_of(start: u32, side: u32, length: u32, count: u32) -> Range<u32> {
+    let block = |place: u32| (place + BLOCK_SIDE / 2 - 1) / BLOCK_SIDE;
+    let end = if length <= start + side { count } else { block(start + side).min(count) };
+    block(start).min(end)..end
+}
+
+/// The share of a block's loss that counts although the consumer has it, by age in frames.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "below a whole")]
+fn shares() -> [u32; AGE_END as usize + 1] {
+    let mut share = CHANGED_SHARE;
+    let mut shares = [SEEN_SHARE; AGE_END as usize + 1];
+    for target in &mut shares[..AGE_END as usize] {
+        *target += (share * f64::from(SHARE_UNITS)).round() as u32;
+        share *= DECAY;
+    }
+    shares
+}

@@ -1,0 +1,56 @@
+//! The input of gaze decisions: coarse level, motion and channels of a frame.
+
+use super::features::TileFeatures;
+use crate::motion::Motions;
+use foveate_core::geometry::coarse::CoarseLevel;
+use foveate_core::geometry::plan::TokenPlan;
+
+/// What was seen of a frame, for the gaze at the next one.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a> {
+    /// The coarse level.
+    pub coarse: &'a CoarseLevel,
+    /// `frame_seq` of the frame.
+    pub frame_seq: u64,
+    /// What moved up to the frame, if it is known.
+    pub motion: Option<&'a Motions>,
+    /// Its tiles, if somebody asked for them.
+    pub tiles: Option<SeenTiles<'a>>,
+    /// The tokens of the view.
+    pub plan: Option<&'a TokenPlan>,
+}
+
+/// The tiles of a frame, row by row.
+#[derive(Clone, Copy, Debug)]
+pub struct SeenTiles<'a> {
+    /// What each looks like.
+    pub features: &'a [TileFeatures],
+    /// `frame_seq` of the last frame that changed it.
+    pub changed_frame: &'a [u64],
+    /// Luma of black: 16 in limited range, else 0.
+    pub black: u8,
+}
+
+/// Which parts of a frame somebody wants to [see](Seen).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SeenParts {
+    /// The coarse level, and what moved up to the frame.
+    pub coarse: bool,
+    /// The tiles.
+    pub tiles: bool,
+}
+
+impl SeenParts {
+    /// Those of both.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self { coarse: self.coarse || other.coarse, tiles: self.tiles || other.tiles }
+    }
+}
+
+impl<'a> Seen<'a> {
+    /// The coarse level alone.
+    pub fn coarsely(coarse: &'a CoarseLevel, frame_seq: u64) -> Self {
+        Self { coarse, frame_seq, motion: None, tiles: None, plan: None }
+    }
+}

@@ -1,0 +1,230 @@
+//! Specification of a view: gaze policy, layout, token format, channels and depth.
+
+use crate::GazeParameters;
+use crate::controller::Policy;
+use crate::layout::adaptive::{
+    self,
+    demand::{ConsumerMemory, Demand},
+};
+use crate::layout::{Layout, PlanRequest};
+#[cfg(feature = "serde")]
+use crate::relevance::injection::check_channel_name;
+use crate::relevance::seen::SeenParts;
+use crate::sight::Sight;
+use foveate_core::channel::cells_of;
+#[cfg(feature = "serde")]
+use foveate_core::channel::{CHANNELS, PUBLISHED_MAX};
+use foveate_core::depth::DepthDetail;
+use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::fixation::Gaze;
+use foveate_core::geometry::patch::PatchGrids;
+use foveate_core::geometry::plan::TokenPlan;
+use foveate_core::geometry::pyramid::PyramidShape;
+use foveate_core::plane::PlaneSpec;
+use foveate_core::token::{DType, TokenFormat};
+#[cfg(feature = "serde")]
+use foveate_core::value::{ConfigValue, newtype};
+#[cfg(feature = "serde")]
+use serde::Deserialize;
+
+/// Most views of a stream: it has room for so many from the beginning, so that more can be opened while it runs.
+pub const VIEWS_MAX: usize = 32;
+
+/// Default budget of a view, in tokens.
+pub const DEFAULT_BUDGET: u32 = 273;
+
+/// Fewest and most slots of a ring by default: one is written, one is read, and one is the newest; and beyond 8 frames a reader is
+/// not slow but stopped.
+const DEFAULT_SLOTS: [usize; 2] = [3, 8];
+
+/// Bytes of a ring that stays in the cache of one core between two rounds: most have 1 or 2 MiB of their own.
+const CACHED_RING_BYTES: usize = 1 << 20;
+
+/// Default slots of a ring whose frames have so many bytes: 3 to 8, as many as a cache holds.
+///
+/// The writer comes back to a slot after as many frames. With few, it writes to lines that are still cached, and the reader finds
+/// them there; with many, a slow reader has more time: `slots - 1` frames until what it reads is overwritten.
+pub fn default_slot_count(frame_bytes: usize) -> usize {
+    let [fewest, most] = DEFAULT_SLOTS;
+    (CACHED_RING_BYTES / frame_bytes.max(1)).clamp(fewest, most)
+}
+
+/// What a view wants of its stream.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ViewSpec {
+    /// How the budget is spent.
+    pub layout: Layout,
+    /// Most tokens of a frame, at least 1.
+    pub budget: usize,
+    /// What a token looks like in memory.
+    pub format: TokenFormat,
+    /// Who chooses where the view looks.
+    pub policy: Policy,
+    /// Timing of its gaze.
+    pub parameters: GazeParameters,
+    /// The channels that are published, by name; of the policy [`Policy::Relevance`], at most 63.
+    pub channels: Vec<String>,
+    /// The published depth.
+    pub depth: DepthDetail,
+    /// Whether the boxes of tokens in space are published.
+    pub boxes: bool,
+}
+
+/// What a view needs of the detail of the pictures.
+#[derive(Clone, Debug)]
+pub enum Needs {
+    /// Nothing: neither its plans nor its fixations follow it.
+    Nothing,
+    /// What its fixations follow.
+    Fixations(Sight),
+    /// What its plans follow, and its fixations.
+    Plan(Box<Demand>),
+}
+
+impl Needs {
+    /// Forgets what the consumer has been shown.
+    pub fn reset(&mut self) {
+        match self {
+            Self::Nothing => {}
+            Self::Fixations(sight) => sight.reset(),
+            Self::Plan(demand) => demand.reset(),
+        }
+    }
+
+    /// Levels of detail that it follows, 0 where a picture fits the budget; `None` if it follows none.
+    pub fn levels(&self) -> Option<u32> {
+        match self {
+            Self::Nothing => None,
+            Self::Fixations(sight) => Some(sight.base()),
+            Self::Plan(demand) => Some(demand.base()),
+        }
+    }
+}
+
+impl ViewSpec {
+    /// Most tokens of a frame of any source.
+    pub fn capacity(&self) -> usize {
+        self.layout.capacity(self.format.patch_side, self.budget)
+    }
+
+    /// The tokens of a frame for a gaze; `before` is the plan of the frame before, if something of it is kept.
+    pub fn plan(&self, gaze: &Gaze, shape: PyramidShape, before: Option<&TokenPlan>) -> TokenPlan {
+        self.plan_by(gaze, shape, before, None)
+    }
+
+    /// The same, by what the view [needs](Self::needs) of the picture, where its layout follows that.
+    pub fn plan_by(
+        &self,
+        gaze: &Gaze,
+        shape: PyramidShape,
+        before: Option<&TokenPlan>,
+        demand: Option<&Demand>,
+    ) -> TokenPlan {
+        let Self { layout, budget, format, .. } = self;
+        let request = PlanRequest {
+            shape,
+            patch_side: format.patch_side,
+            budget: *budget,
+            fixations: &gaze.foci(),
+            relevance: gaze.relevance.as_ref().map(|relevance| &relevance.map),
+            before,
+            demand,
+        };
+        layout.plan_for(gaze, &request)
+    }
+
+    /// What it needs of the detail of pictures of `shape`, before the first.
+    pub fn needs(&self, shape: PyramidShape) -> Needs {
+        let grids = PatchGrids::new(shape, self.format.patch_side);
+        let base = adaptive::base_level(grids, self.budget);
+        match self.layout {
+            Layout::Adaptive { memory } => Needs::Plan(Box::new(Demand::new(memory, grids, base))),
+            _ if self.policy.is_need() => Needs::Fixations(Sight::new(shape.extent(), base)),
+            _ => Needs::Nothing,
+        }
+    }
+
+    /// The planes that the view publishes of a source of `extent`.
+    #[expect(clippy::cast_possible_truncation, reason = "at most 63 channels")]
+    pub fn planes(&self, extent: Extent) -> Vec<PlaneSpec> {
+        let mut planes = vec![PlaneSpec::pixels(self.format), PlaneSpec::relevance()];
+        if !self.channels.is_empty() {
+            let (grid, count) = (cells_of(extent).0, self.channels.len() as u32);
+            planes.push(PlaneSpec::channels(self.channel_dtype(), count, grid));
+        }
+        match self.depth {
+            DepthDetail::None => {}
+            DepthDetail::Tokens => planes.push(PlaneSpec::depth_of_tokens()),
+            DepthDetail::Texels => {
+                let side = self.format.patch_side;
+                planes.push(PlaneSpec::depth_of_texels(self.channel_dtype(), side));
+            }
+        }
+        if self.boxes {
+            planes.push(PlaneSpec::boxes());
+        }
+        if self.publishes_tiles() {
+            planes.push(PlaneSpec::tiles(extent));
+        }
+        planes
+    }
+
+    /// Whether it publishes when each tile last changed, for consumers that keep a canvas.
+    pub fn publishes_tiles(&self) -> bool {
+        matches!(self.layout, Layout::Adaptive { memory: ConsumerMemory::Canvas })
+    }
+
+    /// The most that its decisions read of each frame.
+    pub fn reads(&self) -> SeenParts {
+        self.policy.reads(self.parameters.pursuit)
+    }
+
+    /// Whether it publishes anything of depth.
+    pub fn wants_depth(&self) -> bool {
+        self.depth != DepthDetail::None || self.boxes
+    }
+
+    /// Number format of published channels, and of the depth of texels: binary32 beside texels of it, otherwise binary16.
+    pub fn channel_dtype(&self) -> DType {
+        if self.format.dtype == DType::F32 { DType::F32 } else { DType::F16 }
+    }
+}
+
+impl Default for ViewSpec {
+    /// Of the default layout and policy: [`DEFAULT_BUDGET`] tokens of the default format.
+    fn default() -> Self {
+        Self {
+            layout: Layout::default(),
+            budget: DEFAULT_BUDGET as usize,
+            format: TokenFormat::default(),
+            policy: Policy::default(),
+            parameters: GazeParameters::default(),
+            channels: Vec::new(),
+            depth: DepthDetail::None,
+            boxes: false,
+        }
+    }
+}
+
+#[cfg(feature = "serde")]
+newtype!(
+    /// Names of different channels; `"all"` stands for those that are computed.
+    ChannelNames(Vec<String>):
+    format_args!("\"all\", or a list of at most {PUBLISHED_MAX} different names of channels, such as [\"strokes\", \"change\"]"),
+    |given| {
+        let names: Vec<String> = match given {
+            ConfigValue::Text(text) if text == "all" => {
+                CHANNELS.iter().map(|channel| channel.name.to_owned()).collect()
+            }
+            ConfigValue::List(list) => {
+                let name = |given: &ConfigValue| given.text().map(str::to_owned);
+                list.iter().map(name).collect::<Option<_>>()?
+            }
+            _ => return None,
+        };
+        let is_new = |index: usize| !names[..index].contains(&names[index]);
+        let are_allowed = names.iter().all(|name| check_channel_name(name).is_ok());
+        let fits = are_allowed && names.len() <= PUBLISHED_MAX && (0..names.len()).all(is_new);
+        fits.then_some(names)
+    }
+);
