@@ -23,7 +23,8 @@ pub(crate) fn compile_folder(folder: &str) {
 
 /// The compute shaders in `folder`.
 fn shaders(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).unwrap_or_else(|error| fail(&format!("{}: {error}", folder.display())));
+    let entries = fs::read_dir(folder)
+        .unwrap_or_else(|error| fail(&format!("{}: {error}", folder.display())));
     let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
     paths.retain(|path| path.extension() == Some(OsStr::new("comp")));
     paths.sort();

@@ -44,15 +44,15 @@ fn a_storm_of_messages_is_answered_and_leaves_nothing_behind() {
         until("the stream is live", || looks_and_releases(&stage));
         let mut witness = Client::connect(&stage.path).unwrap();
         until_alone(&mut witness);
-        let before = Belongings::now();
+        let before = ProcessResources::now();
         every_message_is_answered_once(&stage);
         storm(&stage.path, 1, 2_000);
         all_are_gone(&stage, &mut witness, &before);
-        let warm = Belongings::now();
+        let warm = ProcessResources::now();
 
         storm(&stage.path, 2, if is_long() { 1_000_000 } else { 10_000 });
         all_are_gone(&stage, &mut witness, &before);
-        let grown = Belongings::now().memory.saturating_sub(warm.memory);
+        let grown = ProcessResources::now().memory.saturating_sub(warm.memory);
         assert!(grown < SLACK, "{grown} bytes more than before");
     });
 }
@@ -93,15 +93,15 @@ fn storm(socket: &Path, seed: u64, count: u64) {
     });
 }
 
-/// What the process has.
+/// Resources of a process.
 #[derive(Debug)]
-struct Belongings {
+struct ProcessResources {
     descriptors: usize,
     threads: usize,
     memory: usize,
 }
 
-impl Belongings {
+impl ProcessResources {
     fn now() -> Self {
         let count = |folder: &str| fs::read_dir(folder).unwrap().count();
         let statm = fs::read_to_string("/proc/self/statm").unwrap();
@@ -112,7 +112,7 @@ impl Belongings {
 }
 
 /// Waits until what clients held is given back, and looks that the view is there as it was.
-fn all_are_gone(stage: &Stage, witness: &mut Client, before: &Belongings) {
+fn all_are_gone(stage: &Stage, witness: &mut Client, before: &ProcessResources) {
     until_alone(witness);
     let streams = witness.list().unwrap();
     let views: Vec<_> = streams.iter().flat_map(|stream| &stream.views).collect();
@@ -125,12 +125,12 @@ fn all_are_gone(stage: &Stage, witness: &mut Client, before: &Belongings) {
     until_alone(witness);
     // The frame loop lets go of those that it notified, and of views, a frame later.
     until("descriptors and threads are as many as before", || {
-        let now = Belongings::now();
+        let now = ProcessResources::now();
         (now.descriptors, now.threads) == (before.descriptors, before.threads)
     });
 }
 
-/// Waits until the server has no other client.
+/// Waits until the server has only this client.
 fn until_alone(witness: &mut Client) {
     until("only this client is served", || {
         witness.listing().unwrap().server.unwrap().counts.clients == 1
@@ -163,12 +163,12 @@ fn attentive_stream(stage: &Stage) -> StreamPort {
 fn play_frames(port: &mut StreamPort, is_over: &AtomicBool) {
     let writer = start(port);
     let mut channels = std::mem::take(&mut port.views).into_iter();
-    let mut views = vec![Played::new(channels.next().unwrap(), writer)];
-    views.extend(channels.map(Played::open));
+    let mut views = vec![PlayedView::new(channels.next().unwrap(), writer)];
+    views.extend(channels.map(PlayedView::open));
     let mut frame_seq = 0;
     while !is_over.load(Ordering::Relaxed) {
         match port.commands.recv_timeout(Duration::from_millis(1)) {
-            Ok(ViewCommand::Open(channel)) => views.push(Played::open(*channel)),
+            Ok(ViewCommand::Open(channel)) => views.push(PlayedView::open(*channel)),
             Ok(ViewCommand::Close(name)) => {
                 let index = views.iter().position(|view| *view.channel.name() == name).unwrap();
                 views.remove(index);
@@ -184,13 +184,13 @@ fn play_frames(port: &mut StreamPort, is_over: &AtomicBool) {
 }
 
 /// A view of the frame loop.
-struct Played {
+struct PlayedView {
     channel: ViewChannel,
     waker: Waker,
     writer: Writer,
 }
 
-impl Played {
+impl PlayedView {
     fn new(channel: ViewChannel, writer: Writer) -> Self {
         let waker = Waker::new(&writer, channel.subscribers()).unwrap();
         Self { channel, waker, writer }

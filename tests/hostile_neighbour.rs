@@ -22,7 +22,7 @@ use rustix::net::sockopt::set_socket_linger;
 use rustix::process::{Pid, Signal, kill_process};
 use testkit::connection::Connection;
 use testkit::control::RawClient;
-use testkit::daemon::{Belongings, Place};
+use testkit::daemon::{Place, ProcessResources};
 use testkit::is_long;
 use testkit::thief::Thief;
 use testkit::users::{are_there, as_user, open_to_all};
@@ -43,12 +43,12 @@ const SECRET: &str = "s3cret-of-the-camera";
 /// Half a request.
 const HALF: &[u8] = b"GET / HTTP/1.1\r\nHost: local";
 
-/// What the neighbour can reach.
+/// The files and sockets that the neighbour can reach.
 struct Target {
     socket: PathBuf,
     /// The live page and the metrics.
     http: [SocketAddr; 2],
-    /// Whether the neighbour had success: else nothing was tried.
+    /// Whether the neighbour got memory; otherwise the test proves nothing.
     got_memory: AtomicBool,
     stole: AtomicBool,
 }
@@ -63,9 +63,9 @@ fn a_hostile_neighbour_harms_nobody() {
     let metrics = free_address();
     // Nobody reads what it logs.
     let (log, stderr) = pipe().unwrap();
-    let mut foveated = Killed(start(&place, metrics, stderr));
+    let mut foveated = KillOnDrop(start(&place, metrics, stderr));
     until("frames are published", || published(&place.socket()).is_some_and(|count| 10 < count));
-    let before = Belongings::of(foveated.0.id());
+    let before = ProcessResources::of(foveated.0.id());
     let web = Web::start(&place.socket(), &[]);
     let target = Target {
         socket: place.socket(),
@@ -101,7 +101,7 @@ fn a_hostile_neighbour_harms_nobody() {
 
     drop(web);
     until("all that the neighbour had is given back", || {
-        let now = Belongings::of(foveated.0.id());
+        let now = ProcessResources::of(foveated.0.id());
         // A connection that had just been closed may have counted before.
         let is_no_more = now.descriptors <= before.descriptors && now.threads <= before.threads;
         is_no_more && shared_kb(foveated.0.id()) < 1 << 14
@@ -311,7 +311,7 @@ fn is_granted(client: &RawClient, request: &[u8]) -> bool {
     answer(client, request).is_some_and(|answer| answer.contains(r#""ok":true"#))
 }
 
-/// `None` if there is none, as the connection was refused.
+/// The answer; `None` if the connection was refused.
 fn answer(client: &RawClient, request: &[u8]) -> Option<String> {
     let _ = client.send(request);
     let mut answer = vec![0; 1 << 17];
@@ -384,9 +384,9 @@ fn shared_kb(process: u32) -> u64 {
 }
 
 /// A process that does not outlive the test.
-struct Killed(Child);
+struct KillOnDrop(Child);
 
-impl Drop for Killed {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         // It may have ended.
         let _ = self.0.kill();

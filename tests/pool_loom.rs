@@ -92,7 +92,7 @@ fn post(board: &Board) {
     }
 }
 
-/// How often each part was done.
+/// Number of times that each part was done.
 struct Parts([UnsafeCell<u32>; 2]);
 
 mod unsafety {

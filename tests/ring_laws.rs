@@ -10,7 +10,7 @@ use std::array;
 use std::sync::Arc;
 
 use super::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use super::protocol::{Live, Lock, MAX_STATE_TRIES, hand_over, join_writing, take_over};
+use super::protocol::{Live, Lock, STATE_TRIES_MAX, hand_over, join_writing, take_over};
 use super::{FRAME_BYTES, READS, load_bytes, store_bytes, thread};
 
 /// Makes a test of each law that takes one reader, which hands it to `check`, and a table `LAWS` of them.
@@ -108,7 +108,7 @@ pub(crate) fn a_valid_borrowed_frame_is_unchanged() {
     race(|ring| (1..=3).for_each(|sequence| ring.publish(sequence)), [read]);
 }
 
-/// Here no frame is replaced, so none may be missing.
+/// No frame is replaced during this test, so each must be found.
 pub(crate) fn the_newest_frame_is_in_its_slot() {
     let read = |ring: &Ring| {
         let (newest, _) = ring.live().look();
@@ -217,7 +217,7 @@ pub(crate) fn read_a_restless_state() -> (bool, u32) {
     let (ring, mut copies) = (Ring::new(), 0);
     let state = ring.live().read_state(|_| {
         copies += 1;
-        assert!(copies <= MAX_STATE_TRIES, "copy {copies}");
+        assert!(copies <= STATE_TRIES_MAX, "copy {copies}");
         ring.change_state();
     });
     (state.is_some(), copies)

@@ -34,9 +34,9 @@ test_laws!();
 type Site = (u32, u32);
 
 thread_local! {
-    /// Where the protocol asked for more than relaxed. A model runs in the thread that checks it.
+    /// Sites where the protocol asked for more than relaxed. A model runs in the thread that checks it.
     static ORDERED: RefCell<BTreeSet<Site>> = const { RefCell::new(BTreeSet::new()) };
-    /// Where it gets relaxed instead.
+    /// The site that gets a relaxed ordering instead.
     static RELAXED: Cell<Option<Site>> = const { Cell::new(None) };
 }
 

@@ -28,7 +28,7 @@ mod atomic {
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 }
 
-/// Enough for the writer to interleave, whoever begins.
+/// Reads of each side, so that both interleave.
 const READS: usize = if cfg!(miri) { 8 } else { 32 };
 
 /// The laws of frames of so many bytes.
@@ -86,7 +86,7 @@ fn a_copy_has_the_same_words_whichever_way_it_is_made() {
 #[cfg(not(miri))]
 fn a_writer_that_never_stops_keeps_no_reader() {
     let (is_at_rest, copies) = short_frames::ring_laws::read_a_restless_state();
-    assert!(!is_at_rest && copies == protocol::MAX_STATE_TRIES, "{copies} copies");
+    assert!(!is_at_rest && copies == protocol::STATE_TRIES_MAX, "{copies} copies");
 }
 
 /// Runs `law` again and again. Under Miri once for each of many seeds.

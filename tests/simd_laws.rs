@@ -98,7 +98,7 @@ fn outcomes(instructions: Instructions, operands: &Operands) -> Vec<Outcome> {
     outcomes
 }
 
-/// Every operation on the same numbers.
+/// Runs every operation on the same numbers.
 struct Everything<'a> {
     operands: &'a Operands,
     outcomes: &'a mut Vec<Outcome>,

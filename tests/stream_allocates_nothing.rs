@@ -2,10 +2,8 @@
 //!
 //! All of it is one test: another one that runs meanwhile would allocate, and be counted.
 
-#![allow(unsafe_code, reason = "an allocator that counts")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::alloc::{GlobalAlloc, Layout as MemoryLayout, System};
 use std::collections::BTreeSet;
 use std::fs;
 use std::num::NonZeroU32;
@@ -32,12 +30,13 @@ use foveate_gaze::view::ViewSpec;
 use foveate_server::channel::{EventFd, view_channel};
 use foveate_stats::StreamCounters;
 use parking_lot::{Condvar, Mutex};
+use testkit::allocations::CountingAllocator;
 use testkit::naive::{self, OwnedFrame, Random};
 use testkit::threads::is_asleep;
 use testkit::wait::until;
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator { on_allocation: count_if_asked };
 
 /// Enough tiles for every stage to be shared out among threads; the last column and row of them are cut.
 const EXTENT: Extent = Extent::new(950, 530);
@@ -217,6 +216,12 @@ fn counted<T>(work: impl FnOnce() -> T) -> (T, u64) {
     (result, ALLOCATIONS.load(Ordering::SeqCst))
 }
 
+fn count_if_asked() {
+    if COUNTS.load(Ordering::Relaxed) && !is_harness() {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 static COUNTS: AtomicBool = AtomicBool::new(false);
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
@@ -229,41 +234,4 @@ fn is_harness() -> bool {
 
 fn is_main_thread() -> bool {
     rustix::thread::gettid() == rustix::process::getpid()
-}
-
-/// The system's allocator, which counts allocations on request.
-struct Counting;
-
-impl Counting {
-    fn count() {
-        if COUNTS.load(Ordering::Relaxed) && !is_harness() {
-            ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-}
-
-// SAFETY: everything is left to the allocator of the system.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: MemoryLayout) -> *mut u8 {
-        Self::count();
-        // SAFETY: the caller keeps to the same contract.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn alloc_zeroed(&self, layout: MemoryLayout) -> *mut u8 {
-        Self::count();
-        // SAFETY: the caller keeps to the same contract.
-        unsafe { System.alloc_zeroed(layout) }
-    }
-
-    unsafe fn realloc(&self, at: *mut u8, layout: MemoryLayout, bytes: usize) -> *mut u8 {
-        Self::count();
-        // SAFETY: the caller keeps to the same contract.
-        unsafe { System.realloc(at, layout, bytes) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: MemoryLayout) {
-        // SAFETY: the caller keeps to the same contract.
-        unsafe { System.dealloc(at, layout) }
-    }
 }

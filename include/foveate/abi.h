@@ -42,7 +42,7 @@
 
 // The projection of the camera, as in ROS's `camera_info`. All 0 without a calibration.
 struct foveate_camera {
-    // 0 none, 1 pinhole. Others count as 0.
+    // Camera model: 0 none, 1 pinhole. Others count as 0.
     uint32_t kind;
     // Entries of `coefficients` in use.
     uint32_t coefficient_count;
@@ -112,9 +112,9 @@ FOVEATE__BYTES(foveate_state_block, 136);
 struct foveate_fixation {
     // Counts the fixations of the view, from 1.
     uint64_t id;
-    // From the source's left edge. In pixels.
+    // Distance from the source's left edge. In pixels.
     double x;
-    // From the source's top edge. In pixels.
+    // Distance from the source's top edge. In pixels.
     double y;
     // `frame_seq` of the first frame sampled around this fixation.
     uint64_t since_frame;
@@ -146,7 +146,7 @@ struct foveate_segment_header {
     uint32_t header_bytes;
     // Slots of the ring, 2 to 1024.
     uint32_t slot_count;
-    // From one slot to the next. In bytes.
+    // Distance from one slot to the next. In bytes.
     uint64_t slot_stride;
     // Size of SlotHeader: 512. In bytes.
     uint32_t slot_header_bytes;
@@ -171,9 +171,9 @@ struct foveate_segment_header {
     uint32_t backend_kind;
     // Most fixations of a frame, 1 to 8.
     uint32_t fovea_capacity;
-    // Of R, G and B: a texel is (value / 255 - `mean`) / `std`.
+    // Mean of R, G and B: a texel is (value / 255 - `mean`) / `std`.
     double mean[3];
-    // Of R, G and B.
+    // Standard deviation of R, G and B.
     double std[3];
     // The camera's format, as GStreamer names it.
     char pixel_format[16];
@@ -187,7 +187,7 @@ struct foveate_segment_header {
     char backend_device[64];
     // Columns of the grid over the source that the tokens of every frame form, row by row; 0 if they form none.
     uint32_t grid_columns;
-    // Rows of that grid; 0 if there is none.
+    // Rows of the grid; 0 if the tokens form none.
     uint32_t grid_rows;
     // The camera model.
     struct foveate_camera camera;
@@ -201,9 +201,9 @@ struct foveate_segment_header {
     uint32_t pixel_aspect_height;
     // How the source's samples become RGB: see Colour.
     uint16_t color_matrix;
-    // What black and white are: see Colour.
+    // The values of black and white: see Colour.
     uint16_t color_range;
-    // How samples follow from light: see Colour.
+    // The curve from light to samples: see Colour.
     uint16_t color_transfer;
     // Bits for what the source does not say: 1 the matrix, chosen by the height of the pictures; 2 the range, chosen by
     // the format.
@@ -335,7 +335,7 @@ struct foveate_slot_header {
     uint64_t pts_ns;
     // Capture time on `CLOCK_MONOTONIC`. Never after `arrival_ns`: a later stamp is clamped to it, and counted. In ns.
     uint64_t capture_ns;
-    // The same time on `CLOCK_REALTIME`, since 1970. In ns.
+    // Capture time on `CLOCK_REALTIME`, since 1970. In ns.
     uint64_t capture_unix_ns;
     // Arrival in the daemon on `CLOCK_MONOTONIC`. In ns.
     uint64_t arrival_ns;

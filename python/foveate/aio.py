@@ -41,9 +41,10 @@ from .ring import Ring
 from .view import Sought, ViewCore, lent
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
     from typing_extensions import Unpack
 
-    from .keys import ViewKeys
+    from .keys import EgoOptions, FrameOptions, LookOptions, ViewKeys
 
 __all__ = ["Opening", "View", "ViewOpening", "Views", "list_views", "open", "open_many", "open_view"]
 
@@ -234,85 +235,48 @@ class View(ViewCore):
         y: float | None = None,
         *,
         box: Sequence[float] | None = None,
-        share: float | None = None,
-        normalised: bool = False,
-        for_ms: int | None = None,
-        frame: Frame | int | None = None,
-        strict: bool = False,
-        homography: Any = None,
-        rotation: Any = None,
-        wait: bool = False,
         timeout: float | None = ANSWER_TIMEOUT_S,
+        **options: Unpack[LookOptions],
     ) -> Looking:
         """See :meth:`foveate.View.look`."""
-        message = feedback.look(
-            x,
-            y,
-            box,
-            share,
-            normalised=normalised,
-            for_ms=for_ms,
-            frame=frame,
-            strict=strict,
-            homography=homography,
-            rotation=rotation,
-            wait=wait,
-        )
-        return looking(await self._ask(message, timeout))
+        return looking(await self._ask(feedback.look(x, y, box, **options), timeout))
 
     async def look_at(
         self,
         points: Sequence[Sequence[float]],
         *,
-        share: float | None = None,
-        normalised: bool = False,
-        for_ms: int | None = None,
-        frame: Frame | int | None = None,
-        strict: bool = False,
-        homography: Any = None,
-        rotation: Any = None,
-        wait: bool = False,
         timeout: float | None = ANSWER_TIMEOUT_S,
+        **options: Unpack[LookOptions],
     ) -> Looking:
         """See :meth:`foveate.View.look_at`."""
-        message = feedback.look_at(points, share, normalised, for_ms, frame, strict, homography, rotation, wait)
-        return looking(await self._ask(message, timeout))
+        return looking(await self._ask(feedback.look_at(points, **options), timeout))
 
     async def attend(
         self,
-        weights: Any,
+        weights: ArrayLike,
         *,
         box: Sequence[float] | None = None,
-        frame: Frame | int | None = None,
-        strict: bool = False,
-        homography: Any = None,
-        rotation: Any = None,
-        wait: bool = False,
         timeout: float | None = ANSWER_TIMEOUT_S,
+        **options: Unpack[FrameOptions],
     ) -> Looking:
         """See :meth:`foveate.View.attend`."""
-        message = feedback.attend(weights, box, frame, strict, homography, rotation, wait)
-        return looking(await self._ask(message, timeout))
+        return looking(await self._ask(feedback.attend(weights, box, **options), timeout))
 
     async def attend_tokens(
         self,
         frame: Frame | int,
-        scores: Any,
+        scores: ArrayLike,
         *,
-        strict: bool = False,
-        homography: Any = None,
-        rotation: Any = None,
-        wait: bool = False,
         timeout: float | None = ANSWER_TIMEOUT_S,
+        **options: Unpack[EgoOptions],
     ) -> Looking:
         """See :meth:`foveate.View.attend_tokens`."""
-        message = feedback.attend_tokens(frame, scores, strict, homography, rotation, wait)
-        return looking(await self._ask(message, timeout))
+        return looking(await self._ask(feedback.attend_tokens(frame, scores, **options), timeout))
 
     async def inject(
         self,
         name: str,
-        values: Any,
+        values: ArrayLike,
         frame: Frame | int | None = None,
         box: Sequence[float] | None = None,
         ttl: float = 1.0,

@@ -8,10 +8,9 @@ pixel is (0.5, 0.5). The camera matrix follows ROS and OpenCV, where that centre
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from . import codes
 from .errors import FoveateError
@@ -51,7 +50,7 @@ class Camera:
     #: Rows of [R | t], in metres: [3, 4] float64, or None.
     parent_from_optical: Floats | None = None
 
-    def rays(self, points: Any) -> Floats:
+    def rays(self, points: ArrayLike) -> Floats:
         """The directions of points of the source.
 
         :param points: [N, 2], x and y in source pixels.
@@ -62,7 +61,7 @@ class Camera:
         points = np.asarray(points, np.float64).reshape(-1, 2)
         return self._distortion().rays(self._plane_from_source(points))
 
-    def project(self, directions: Any) -> Floats:
+    def project(self, directions: ArrayLike) -> Floats:
         """The points of directions in the source: the inverse of :meth:`rays`.
 
         :param directions: [N, 3] in the optical frame, of any length.

@@ -1,9 +1,15 @@
-"""The keys of a view of one's own, for type checkers; ``configs/default.toml`` describes each."""
+"""Keyword arguments as types, for type checkers: keys of an opened view, which ``configs/default.toml`` describes, and
+options of the calls that steer a view, which :meth:`foveate.View.look_at` describes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, TypedDict
+from typing import TYPE_CHECKING, Literal, TypedDict
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from .frame import Frame
 
 
 class Normalisation(TypedDict):
@@ -44,7 +50,7 @@ class ViewKeys(TypedDict, total=False):
     """What is sampled of a stream: the keys of a ``[[stream.view]]``."""
 
     name: str
-    layout: Literal["adaptive", "inset", "foveal", "uniform", "windows", "rings", "directional"]
+    layout: Literal["adaptive", "inset", "foveal", "uniform", "windows", "rings", "samples", "directional"]
     memory: Literal["none", "canvas"]
     budget: int
     patch: int
@@ -58,6 +64,7 @@ class ViewKeys(TypedDict, total=False):
     preset: Literal["stt172", "giava20"]
     strides: Sequence[int]
     grids: Sequence[int]
+    table: str
     share: float
     blocks: int
     min_step: float
@@ -69,3 +76,26 @@ class ViewKeys(TypedDict, total=False):
     depth: Literal["none", "tokens", "texels"]
     boxes: bool
     gaze: GazeKeys
+
+
+class EgoOptions(TypedDict, total=False):
+    """The camera's motion since a frame, and how the daemon answers."""
+
+    strict: bool
+    homography: ArrayLike | None
+    rotation: ArrayLike | None
+    wait: bool
+
+
+class FrameOptions(EgoOptions, total=False):
+    """The frame that a message refers to, and the camera's motion since."""
+
+    frame: Frame | int | None
+
+
+class LookOptions(FrameOptions, total=False):
+    """Options of a look."""
+
+    share: float | None
+    normalised: bool
+    for_ms: int | None

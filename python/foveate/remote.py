@@ -267,7 +267,7 @@ def _check_tokens(tokens: Any, slot: Any, info: SegmentInfo) -> None:
             )
 
 
-def _ensure(holds: bool, field: str, value: Any) -> None:
+def _ensure(holds: bool, field: str, value: object) -> None:
     if not holds:
         raise BrokenSegment(f"the message is broken: {field} is {value}")
 

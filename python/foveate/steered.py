@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import feedback
 from .canvas import Canvas
 from .control import ANSWER_TIMEOUT_S, Looking, injected, looking
 from .frame import Frame
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+    from typing_extensions import Unpack
+
+    from .keys import EgoOptions, FrameOptions, LookOptions
 
 #: How long a canvas waits for the answer to a refresh, in seconds: frames pass meanwhile.
 _REFRESH_TIMEOUT_S = 0.25
@@ -27,15 +33,8 @@ class Steered:
         y: float | None = None,
         *,
         box: Sequence[float] | None = None,
-        share: float | None = None,
-        normalised: bool = False,
-        for_ms: int | None = None,
-        frame: Frame | int | None = None,
-        strict: bool = False,
-        homography: Any = None,
-        rotation: Any = None,
-        wait: bool = False,
         timeout: float | None = ANSWER_TIMEOUT_S,
+        **options: Unpack[LookOptions],
     ) -> Looking:
         """Makes the view look at a point or at a box, from the very next frame on. The other parameters, and the errors, are
         those of :meth:`look_at`, which this is with one point.
@@ -46,34 +45,14 @@ class Steered:
             ``homography`` or a ``rotation`` moves it as its middle.
         :raises Refused: also if the box is not over the image (``bad-box``).
         """
-        message = feedback.look(
-            x,
-            y,
-            box,
-            share,
-            normalised=normalised,
-            for_ms=for_ms,
-            frame=frame,
-            strict=strict,
-            homography=homography,
-            rotation=rotation,
-            wait=wait,
-        )
-        return looking(self._ask(message, timeout))
+        return looking(self._ask(feedback.look(x, y, box, **options), timeout))
 
     def look_at(
         self,
         points: Sequence[Sequence[float]],
         *,
-        share: float | None = None,
-        normalised: bool = False,
-        for_ms: int | None = None,
-        frame: Frame | int | None = None,
-        strict: bool = False,
-        homography: Any = None,
-        rotation: Any = None,
-        wait: bool = False,
         timeout: float | None = ANSWER_TIMEOUT_S,
+        **options: Unpack[LookOptions],
     ) -> Looking:
         """Makes the view look at several points at a time and at nothing else, from the very next frame on.
 
@@ -102,20 +81,15 @@ class Steered:
             frame: read on, and steer again.
         :raises Ended: without ``reconnect``, if the daemon is gone or stops.
         """
-        message = feedback.look_at(points, share, normalised, for_ms, frame, strict, homography, rotation, wait)
-        return looking(self._ask(message, timeout))
+        return looking(self._ask(feedback.look_at(points, **options), timeout))
 
     def attend(
         self,
-        weights: Any,
+        weights: ArrayLike,
         *,
         box: Sequence[float] | None = None,
-        frame: Frame | int | None = None,
-        strict: bool = False,
-        homography: Any = None,
-        rotation: Any = None,
-        wait: bool = False,
         timeout: float | None = ANSWER_TIMEOUT_S,
+        **options: Unpack[FrameOptions],
     ) -> Looking:
         """Makes the view look at the peak of an attention map, from the next decision on.
 
@@ -133,19 +107,15 @@ class Steered:
         :raises Refused: as :meth:`look`; also ``policy``, if the view's policy is not ``"auto"`` or ``"feedback"``.
         :raises Unavailable: as :meth:`look_at`, as is :class:`Ended`.
         """
-        message = feedback.attend(weights, box, frame, strict, homography, rotation, wait)
-        return looking(self._ask(message, timeout))
+        return looking(self._ask(feedback.attend(weights, box, **options), timeout))
 
     def attend_tokens(
         self,
         frame: Frame | int,
-        scores: Any,
+        scores: ArrayLike,
         *,
-        strict: bool = False,
-        homography: Any = None,
-        rotation: Any = None,
-        wait: bool = False,
         timeout: float | None = ANSWER_TIMEOUT_S,
+        **options: Unpack[EgoOptions],
     ) -> Looking:
         """Makes the view look at the tokens of a frame with the highest score, from the next decision on.
 
@@ -161,13 +131,12 @@ class Steered:
         :raises Refused: as :meth:`attend`.
         :raises Unavailable: as :meth:`look_at`, as is :class:`Ended`.
         """
-        message = feedback.attend_tokens(frame, scores, strict, homography, rotation, wait)
-        return looking(self._ask(message, timeout))
+        return looking(self._ask(feedback.attend_tokens(frame, scores, **options), timeout))
 
     def inject(
         self,
         name: str,
-        values: Any,
+        values: ArrayLike,
         frame: Frame | int | None = None,
         box: Sequence[float] | None = None,
         ttl: float = 1.0,

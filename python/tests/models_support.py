@@ -18,31 +18,11 @@ from typing import Any
 import numpy as np
 import support  # noqa: F401 (finds the package)
 
+from foveate.abi import TOKEN
+
 CLIP = dict(mean=(0.48145466, 0.4578275, 0.40821073), std=(0.26862954, 0.26130258, 0.27577711))
 SIGLIP = dict(mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5))
 NONE = dict(mean=(0.0, 0.0, 0.0), std=(1 / 255, 1 / 255, 1 / 255))
-
-#: The fields of a token that models read.
-TOKEN = np.dtype(
-    [
-        ("changed_frame", "<u8"),
-        ("box", "<u4", 4),
-        ("x", "<i4"),
-        ("y", "<i4"),
-        ("sx", "<u2"),
-        ("sy", "<u2"),
-        ("size", "<u2"),
-        ("group", "<u2"),
-        ("first_column", "<u2"),
-        ("columns", "<u2"),
-        ("first_row", "<u2"),
-        ("rows", "<u2"),
-        ("fovea", "<u2"),
-        ("extra_width", "u1"),
-        ("extra_height", "u1"),
-        ("relevance", "<f4"),
-    ]
-)
 
 #: x, y, width, height and group, in source pixels.
 Spec = tuple

@@ -7,6 +7,7 @@ import contextlib
 import io
 import re
 import sys
+import tempfile
 import types
 import unittest
 import urllib.request
@@ -14,9 +15,10 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-from models_support import CLIP, NONE, SIGLIP, ChatServer, foveal, module_or_skip, scene, uniform, windows
+from models_support import CLIP, NONE, SIGLIP, ChatServer, foveal, frame, module_or_skip, scene, uniform, windows
 from support import PACKAGE_ROOT, foveate
 
+import foveate.adapt
 from foveate.feedback import _numbers
 
 PAGE = PACKAGE_ROOT.parent / "docs" / "guide" / "models.md"
@@ -26,9 +28,11 @@ LIBRARIES = {
     "": (),
     "torch": ("torch",),
     "timm": ("torch", "timm"),
+    "onnx": ("torch", "timm", "onnxscript", "onnxruntime"),
     "transformers": ("torch", "transformers"),
     "sglang": ("torch", "transformers"),
     "vllm": ("torch", "transformers"),
+    "fovi": ("torch",),
 }
 IMAGENET = dict(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
 NORMALISATIONS = {"clip": CLIP, "siglip": SIGLIP, "imagenet": IMAGENET}
@@ -78,6 +82,37 @@ class SyntheticView:
         assert np.isfinite(numbers).all() and 0 <= numbers.min() < numbers.max()
         x0, y0, x1, y1 = frame.tokens["box"][numbers.argmax()].tolist()
         return types.SimpleNamespace(x=(x0 + x1) / 2, y=(y0 + y1) / 2)
+
+
+class Retina:
+    """A view with the layout ``samples``."""
+
+    def __init__(self, name: str) -> None:
+        specs = [(x, y, 1, 1, 0) for x, y in ((960, 540), (961, 540), (20, 30))]
+        self.frame = frame(scene(1920, 1080), specs, 1, "samples", dtype="f32", **IMAGENET)
+
+    def __enter__(self) -> Retina:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        pass
+
+    def look(self, x: float, y: float, wait: bool) -> None:
+        assert 0 <= x <= 1920 and 0 <= y <= 1080
+
+    def read(self) -> Any:
+        return self.frame
+
+
+class FakeFovi:
+    """A model of FOVI: [b, f, c, n] to an embedding of each fixation."""
+
+    def head(self, embeddings: Any) -> Any:
+        return embeddings
+
+    def __call__(self, samples: Any, setting: str, fixated_inputs: bool, do_postproc: bool) -> Any:
+        assert tuple(samples.shape) == (1, 1, 3, 3) and setting == "supervised" and fixated_inputs and not do_postproc
+        return samples.mean(-1), [], samples
 
 
 class FakeTokenizer:
@@ -153,12 +188,30 @@ class ExamplesOfModels(unittest.TestCase):
         module_or_skip("torch")
         self.run_labelled("torch")
 
-    def test_those_of_timm_run(self) -> None:
+    def test_that_of_fovi_runs(self) -> None:
+        module_or_skip("torch")
+        self.patches.enter_context(mock.patch.object(foveate, "open", Retina))
+        self.patches.enter_context(mock.patch("foveate.models.fovi.load", lambda name: FakeFovi()))
+        self.run_labelled("fovi")
+
+    def with_tiny_timm(self) -> None:
         timm = module_or_skip("timm")
         create = timm.create_model
         tiny = lambda name, pretrained: create(name, pretrained=False, depth=1)  # noqa: E731
         self.patches.enter_context(mock.patch.object(timm, "create_model", tiny))
+        adapted = lambda folder: (tiny("vit_small_patch14_dinov2", False).eval(), 0.5)  # noqa: E731
+        self.patches.enter_context(mock.patch.object(foveate.adapt, "load", adapted))
+
+    def test_those_of_timm_run(self) -> None:
+        self.with_tiny_timm()
         self.run_labelled("timm")
+
+    def test_those_of_onnx_run(self) -> None:
+        for name in LIBRARIES["onnx"]:
+            module_or_skip(name)
+        self.with_tiny_timm()
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+            self.run_labelled("onnx")
 
     def test_those_of_transformers_and_servers_run(self) -> None:
         transformers = module_or_skip("transformers")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -19,7 +21,7 @@ from transformers.models.qwen3_vl import modeling_qwen3_vl
 from typed import editor_scene
 
 from foveate import Canvas
-from foveate.models import content_id, qwen2_5_vl, qwen3_vl, vit
+from foveate.models import content_id, qwen2_5_vl, qwen3_vl, video_onnx, vit
 from foveate.models.video import VideoEncoder
 
 #: A full run for comparison follows every so many frames.
@@ -34,6 +36,17 @@ THRESHOLDS = ("auto", 8, 0)
 def long_camera() -> Scene:
     """A fixed camera over a square with people, 301 frames."""
     return made_scene("vtest 301", lambda: clip_frames(CACHE.parent / "vtest.avi")[:301], (768, 576))
+
+
+def still_camera() -> Scene:
+    """A fixed camera before which nothing moves, with noise of two levels of 8 bits, 116 frames."""
+
+    def make() -> Iterator[Any]:
+        first, chance = clip_frames(CACHE.parent / "vtest.avi")[0], np.random.default_rng(0)
+        for _ in range(116):
+            yield np.clip(first + chance.normal(0, 2, first.shape), 0, 255).round().astype(np.uint8)
+
+    return made_scene("vtest still", make, (768, 576))
 
 
 SCENES = {
@@ -244,9 +257,40 @@ def on_towers() -> Table:
 def on_servers() -> Table:
     """Pictures of a loop that a server with a cache by content id computes: a stub that counts."""
     table = Table(["`uniform` view", "pictures", "computed"])
-    for name in ("fixed camera", "screen"):
-        ids = [content_id(frame) for frame in frames(SCENES[name](), Way(UNIFORM, frames=116))]
-        table.row(name, [str(len(ids)), str(len(set(ids)))])
+    for name, scene in {"still camera": still_camera, **SCENES}.items():
+        if name in ("still camera", "fixed camera", "screen"):
+            ids = [content_id(frame) for frame in frames(scene(), Way(UNIFORM, frames=116))]
+            table.row(name, [str(len(ids)), str(len(set(ids)))])
+    return table
+
+
+def on_onnx_runtime() -> Table:
+    """The same frames in PyTorch and in ONNX Runtime, one thread each, turn by turn; processor time."""
+
+    def timed() -> dict[str, Any]:
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "step.onnx"
+            video_onnx.export(model(), path)
+            encoders = VideoEncoder(model()), video_onnx.VideoEncoder(path, threads=1)
+        found: list[list[tuple[float, ...]]] = []
+        for given in frames(long_camera(), Way(DEFAULT, frames=90)):
+            times, outputs = [], []
+            for encoder in encoders:
+                start = time.process_time()
+                outputs.append(np.asarray(encoder.encode(given)))
+                times.append(time.process_time() - start)
+            assert encoders[0].last == encoders[1].last
+            difference = float(np.abs(outputs[0] - outputs[1]).max())
+            found.append((*times, encoders[0].last.computed / encoders[0].last.tokens, difference))
+        return {"found": np.array(found)}
+
+    found = cached("video-onnx", [1], timed)["found"]
+    is_full, settled = found[:, 2] == 1, found[SETTLED:]
+    table = Table(["fixed camera, 90 frames", "full run, ms", "a frame, ms", "time", "largest difference"])
+    for index, name in enumerate(("PyTorch", "ONNX Runtime")):
+        full, mean = found[1:][is_full[1:], index].mean(), settled[:, index].mean()
+        difference = "" if index == 0 else f"{found[:, 3].max():.0e}"
+        table.row(name, [f"{1e3 * full:.0f}", f"{1e3 * mean:.0f}", f"{mean / full:.2f}", difference])
     return table
 
 
@@ -257,7 +301,7 @@ def main() -> None:
         for label, way in {**EVERYWHERE, **MORE.get(name, {})}.items():
             table.row(label, row(name, way))
         print(table, end="\n\n", flush=True)
-    print(drift(), all_patches(), on_towers(), on_servers(), sep="\n\n")
+    print(drift(), all_patches(), on_towers(), on_onnx_runtime(), on_servers(), sep="\n\n")
 
 
 if __name__ == "__main__":

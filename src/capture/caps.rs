@@ -57,7 +57,7 @@ pub(super) fn adapters(
 /// Frame format that caps describe.
 #[derive(Clone, Debug)]
 pub(super) struct FrameFormat {
-    /// To notice when they change.
+    /// The caps, compared with later ones to notice a change.
     pub(super) caps: gst::Caps,
     /// Memory layout of a buffer without VideoMeta; `None` for rows without gaps.
     pub(super) info: Option<gst_video::VideoInfo>,
@@ -77,7 +77,7 @@ impl FrameFormat {
         FrameLayout { samples, extent, pixel_aspect, gray_range, planes: Default::default() }
     }
 
-    /// What the frames have in common.
+    /// Format, colour and extent that all frames share.
     pub(super) fn kind(&self) -> FrameKind {
         self.layout(None).kind()
     }
@@ -220,7 +220,7 @@ fn colorimetry_of(
         gst_video::VideoColorMatrix::Bt2020 => Some(ColorMatrix::Bt2020),
         gst_video::VideoColorMatrix::Fcc => Some(ColorMatrix::Fcc),
         gst_video::VideoColorMatrix::Smpte240m => Some(ColorMatrix::Smpte240m),
-        // Others are impossible for YCbCr: GStreamer has replaced what does not fit.
+        // GStreamer has replaced any other matrix, none of which suits YCbCr.
         _ => Some(ColorMatrix::Bt601),
     };
     // Gray samples have no chroma, so that no matrix is applied.

@@ -49,7 +49,7 @@ pub(super) fn settle(pad: &gst::Pad, overrides: ColorOverrides, assumed: &Arc<As
     });
 }
 
-/// `caps` with the colorimetry of `overrides`; `None` if they stay.
+/// `caps` with the colorimetry of `overrides`; `None` if that changes nothing.
 fn settled(
     caps: &gst::CapsRef,
     overrides: ColorOverrides,

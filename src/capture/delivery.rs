@@ -40,7 +40,7 @@ pub(super) struct Round {
 
 /// Producer side of a source. It outlives each of the pipelines that fill it in turn.
 pub(super) struct Delivery {
-    /// Never contended: pipelines of one source do not overlap.
+    /// Uncontended: pipelines of one source do not overlap.
     inlet: Mutex<Inlet>,
     counters: Arc<StreamCounters>,
     activity: Arc<CaptureActivity>,
@@ -53,27 +53,28 @@ pub(super) struct Delivery {
     pub(super) pool: Option<Arc<Pool>>,
     /// Whether the pipeline is live.
     pub(super) is_live: Arc<AtomicBool>,
-    /// Whether its samples are exact.
+    /// Whether the samples are exact.
     pub(super) is_exact: Arc<AtomicBool>,
-    /// What nothing says of the colour of its pictures.
+    /// Parts of the colorimetry that the source leaves open.
     pub(super) assumed_color: Arc<AssumedColor>,
-    /// Of the newest frame. Apart from the inlet, which is locked for as long as a frame waits for its consumer.
+    /// Colorimetry of the newest frame. Its own lock, because the inlet is locked for as long as a frame waits for its
+    /// consumer.
     color: Mutex<Option<Colorimetry>>,
 }
 
 struct Inlet {
     outlet: Outlet,
     content: Content,
-    /// Of the newest caps.
+    /// Format of the newest caps.
     format: Option<FrameFormat>,
     assumed_color: Arc<AssumedColor>,
     scaler: Scaler,
     masking: Masking,
-    /// Address of the newest buffer that went through the masks.
+    /// Buffers before the newest that could not be filled.
     masked: Option<usize>,
     /// How many before it could not be filled.
     unfilled: u32,
-    /// `None`: every frame is taken.
+    /// Most frames a second; `None` keeps every frame.
     limit: Option<RateLimit>,
     /// Offset of the stream time in the present round of a clip, in nanoseconds.
     round: Round,
@@ -101,7 +102,7 @@ impl Delivery {
             masking: Masking::new(masks, spec.background, pool.clone()),
             masked: None,
             unfilled: 0,
-            limit: spec.frame_interval.map(RateLimit::new),
+            limit: spec.frame_interval().map(RateLimit::new),
             round: Round::default(),
             refusal: None,
             stream: spec.stream.clone(),

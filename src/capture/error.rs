@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use super::ProcessError;
-use foveate_core::error::exit;
 use foveate_core::geometry::extent::Extent;
 
 /// What to do where no thread or process can be started.
@@ -28,7 +27,7 @@ pub enum CaptureError {
     InvalidAddress {
         /// The address as configured, without credentials.
         address: String,
-        /// What is wrong, and what is expected.
+        /// The mistake, and what is expected.
         problem: &'static str,
     },
     /// The certificate authorities cannot be read.
@@ -50,7 +49,7 @@ pub enum CaptureError {
     /// A parameter is missing, unused or unusable.
     #[error("parameter {name:?} {problem}")]
     Parameter {
-        /// Its name.
+        /// Name of the parameter.
         name: String,
         /// The rest of the sentence.
         problem: &'static str,
@@ -66,9 +65,9 @@ pub enum CaptureError {
     /// An element is not installed.
     #[error("missing GStreamer element {element:?}: {remedy}")]
     UnknownElement {
-        /// Its name.
+        /// Name of the element.
         element: String,
-        /// How to install it.
+        /// The package that has it, as a command or clause.
         remedy: String,
     },
     /// The pipeline has no appsink of the expected name.
@@ -96,7 +95,7 @@ pub enum CaptureError {
     /// A folder has no pictures.
     #[error("no pictures in the folder {folder:?} (expected {kinds}, or the path of a file)")]
     NoPictures {
-        /// Its path.
+        /// Path of the folder.
         folder: String,
         /// Endings of the names of pictures.
         kinds: String,
@@ -109,9 +108,9 @@ pub enum CaptureError {
     UnlikePictures {
         /// Path of the first that differs.
         picture: String,
-        /// Its size.
+        /// Size of this picture.
         extent: Extent,
-        /// The size of those before it.
+        /// Size of the pictures before.
         expected: Extent,
     },
     /// A picture has too many pixels.
@@ -119,9 +118,9 @@ pub enum CaptureError {
         "{picture:?} is too large: {extent} pixels (expected at most {max_pixels} in all): raise `max_pixels`, or scale it down"
     )]
     TooManyPixels {
-        /// Its path.
+        /// Path of the picture.
         picture: String,
-        /// Its size.
+        /// Size of the picture.
         extent: Extent,
         /// Most pixels.
         max_pixels: u32,
@@ -131,7 +130,7 @@ pub enum CaptureError {
     DeviceMemory {
         /// The caps feature.
         memory: String,
-        /// What to add or install.
+        /// The element to add, or the package to install.
         remedy: String,
     },
     /// No conversion leads to a supported format.
@@ -172,7 +171,7 @@ pub enum CaptureError {
     /// The configured device is not a camera.
     #[error("{device:?} is not a V4L2 device: choose one from `ls /dev/video*`")]
     NotACamera {
-        /// Its path.
+        /// Path of the device.
         device: String,
     },
     /// Another program uses the camera.
@@ -186,7 +185,7 @@ pub enum CaptureError {
     Permission {
         /// The path.
         what: String,
-        /// How to get it.
+        /// The command or group that gives the permission.
         remedy: &'static str,
     },
     /// The server refused the credentials.
@@ -212,7 +211,7 @@ pub enum CaptureError {
         what: String,
         /// Status code of HTTP or RTSP.
         status: u32,
-        /// What to do.
+        /// The next step for the user.
         remedy: &'static str,
     },
     /// The certificate of a server is not trusted.
@@ -223,7 +222,7 @@ pub enum CaptureError {
     Certificate {
         /// Host and port.
         server: String,
-        /// What is wrong with it.
+        /// Verdict of the TLS library.
         reason: String,
     },
     /// A server redirects to another one.
@@ -243,7 +242,7 @@ pub enum CaptureError {
     Playlist {
         /// The clip or address, or that it is the source.
         what: String,
-        /// Its kind.
+        /// Kind of the playlist.
         playlist: &'static str,
     },
     /// Pictures are of a kind that no decoder takes.
@@ -269,7 +268,7 @@ pub enum CaptureError {
     MissingDecoder {
         /// The media that cannot be decoded.
         what: String,
-        /// How to get one, or do without.
+        /// The package to install, or the way to do without.
         remedy: String,
     },
     /// A web page arrived instead of video.
@@ -281,7 +280,7 @@ pub enum CaptureError {
         /// The address, or that it is the source.
         what: String,
     },
-    /// There is no such video track.
+    /// The video track does not exist.
     #[error("invalid `track`: {track} (the source has {count} video tracks)")]
     NoTrack {
         /// The number that is configured.
@@ -314,10 +313,10 @@ pub enum CaptureError {
     /// The frame size is not supported.
     #[error(
         "unsupported frame size: {extent} pixels (expected sides of 1 to {}); scale them with `videoscale`",
-        Extent::MAX_SIDE
+        Extent::SIDE_MAX
     )]
     Extent {
-        /// Of the frames.
+        /// Size of the frames.
         extent: Extent,
     },
     /// A frame cannot be filled where a mask is.
@@ -343,12 +342,12 @@ pub enum CaptureError {
         /// Time without a frame.
         seconds: u64,
     },
-    /// A pipeline hangs, so no other one is started.
+    /// A pipeline hangs, so the next one is not started.
     #[error(
         "the pipeline does not stop, because a driver, a network mount or a FIFO hangs: {remedy}"
     )]
     NotStopping {
-        /// What to do.
+        /// The next step for the user.
         remedy: &'static str,
     },
     /// Anything else that GStreamer reports.
@@ -365,37 +364,6 @@ pub enum CaptureError {
     /// The source was dropped while it was opening.
     #[error("the source was closed")]
     Closed,
-}
-
-impl CaptureError {
-    /// Exit code of a program that fails with it: 78 if only a new configuration helps, 69 if the source may come back by
-    /// itself.
-    pub fn exit_code(&self) -> u8 {
-        match self {
-            Self::UnknownSource { .. }
-            | Self::InvalidAddress { .. }
-            | Self::CaFile { .. }
-            | Self::PipelineFile { .. }
-            | Self::Parameter { .. }
-            | Self::Parse { .. }
-            | Self::UnknownElement { .. }
-            | Self::NoAppsink { .. }
-            | Self::NotRawVideo { .. }
-            | Self::NoVideo { .. }
-            | Self::NoPictures { .. }
-            | Self::UnlikePictures { .. }
-            | Self::TooManyPixels { .. }
-            | Self::NotACamera { .. }
-            | Self::DeviceMemory { .. }
-            | Self::NotNegotiated { .. }
-            | Self::NotDepth { .. }
-            | Self::NoTrack { .. }
-            | Self::Playlist { .. }
-            | Self::EveryFrameLive => exit::CONFIG,
-            Self::Process(error) => error.exit_code(),
-            _ => exit::UNAVAILABLE,
-        }
-    }
 }
 
 fn remedy_of_coded(offered: &str) -> &'static str {

@@ -39,9 +39,9 @@ const SHIPPED: [(&str, &str); 7] = [
 /// A description ready for the parser.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Expansion {
-    /// As GStreamer parses it.
+    /// Description for GStreamer's parser.
     pub(super) text: String,
-    /// Without credentials, for logs and errors.
+    /// Description without credentials, for logs and errors.
     pub(super) shown: String,
     /// The file or address of a shorthand, without credentials.
     pub(super) clip: Option<String>,

@@ -25,9 +25,9 @@ pub struct CapturedFrame {
 
 #[derive(Debug)]
 enum FrameMemory {
-    /// Of a pipeline in this process.
+    /// A buffer of a pipeline in this process.
     Mapped(gst::MappedBuffer<gst::buffer::Readable>),
-    /// Of a source process.
+    /// A buffer of a source process.
     Shared(HeldBuffer),
 }
 
@@ -40,7 +40,7 @@ pub(super) enum RefusedBuffer {
     NotWritable,
     #[error("there is no memory for a copy of it")]
     NoMemory,
-    /// It is shown only if it did.
+    /// Reported only if the stream has masks.
     #[error("it bypassed the privacy masks of its stream")]
     NotMasked,
     /// Rows from bottom to top are not supported.
@@ -176,7 +176,7 @@ pub(super) fn is_shared(memory: &gst::MemoryRef) -> bool {
         || ["fd", "dmabuf", "shm"].into_iter().any(|kind| memory.is_type(kind))
 }
 
-/// One plane of rows without gaps.
+/// Layout of one plane whose rows have no gaps.
 fn packed(format: &FrameFormat) -> [PlaneLayout; 3] {
     let sample_bytes = match format.samples {
         SampleFormat::Picture(..) => 1,

@@ -25,7 +25,7 @@ const FRESH: u8 = 0b100;
 const PLACE: u8 = 0b011;
 
 /// Longest single futex wait.
-const MAX_WAIT: Duration = Duration::from_millis(100);
+const WAIT_MAX: Duration = Duration::from_millis(100);
 
 /// Result of a post.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,7 +145,7 @@ impl<T> MailboxProducer<T> {
             if mailbox.is_over() || !mailbox.has_fresh() {
                 return;
             }
-            mailbox.taken.wait(seen, MAX_WAIT);
+            mailbox.taken.wait(seen, WAIT_MAX);
         }
     }
 }
@@ -168,7 +168,7 @@ impl<T> MailboxConsumer<T> {
             if left.is_zero() {
                 return TakeResult::TimedOut;
             }
-            self.mailbox.posted.wait(seen, left.min(MAX_WAIT));
+            self.mailbox.posted.wait(seen, left.min(WAIT_MAX));
         }
     }
 

@@ -102,10 +102,10 @@ impl Masking {
     }
 }
 
-/// Whether nobody else reads or writes its memory: neither a decoder that predicts later frames from it, nor another branch of the
-/// pipeline, nor a driver, nor another process.
+/// Whether this buffer has its memory alone: no decoder predicts later frames from it, and it is not shared with another branch of the
+/// pipeline, a driver, or another process.
 fn is_ours(buffer: &gst::Buffer) -> bool {
-    // That of `process/allocator` is of Rust, and mapped by the daemon, which reads it only while the buffer is not writable.
+    // Memory of `process/allocator` is Rust's. The daemon maps it, but reads it only while the buffer is not writable.
     let is_of_rust = |memory: &gst::MemoryRef| memory.allocator() == Some(gst::rust_allocator());
     let is_plain = |memory: &gst::MemoryRef| {
         (memory.is_type("SystemMemory") || is_of_rust(memory)) && !is_shared(memory)
@@ -176,9 +176,9 @@ fn not_masked(reason: &str) -> CaptureError {
 /// Buffers of one size, used again once their frames are dropped.
 #[derive(Debug)]
 pub(super) struct Copies {
-    /// Where their memory is from; `None` for GStreamer's own.
+    /// Pool that the memory comes from; `None` for GStreamer's allocator.
     memory: Option<Arc<Pool>>,
-    /// With the size of its buffers.
+    /// Buffers of one size in bytes, and that size.
     pool: Option<(usize, gst::BufferPool)>,
 }
 

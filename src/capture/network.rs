@@ -34,7 +34,7 @@ pub(super) struct Network {
     redirects: Vec<Redirect>,
 }
 
-/// One address in place of another.
+/// A redirect from one address to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Redirect {
     from: String,
@@ -48,7 +48,7 @@ impl fmt::Display for Redirect {
 }
 
 impl Network {
-    /// As `spec` allows.
+    /// The permissions that `spec` gives.
     pub(super) fn of(spec: &SourceSpec) -> Self {
         let follows = spec.follow_addresses;
         Self { tls: spec.tls.clone(), follows, redirects: Vec::new() }
@@ -71,7 +71,7 @@ impl Network {
                 set(element, "tls-validation-flags", gio::TlsCertificateFlags::empty());
             }
             Tls::CaFile(path) => {
-                // One that has become unreadable leaves those of the system.
+                // If the file has become unreadable, the system's authorities apply.
                 if let Ok(authorities) = authorities(path) {
                     set(element, "tls-database", authorities.upcast::<gio::TlsDatabase>());
                 }
@@ -247,7 +247,7 @@ pub(super) struct Answer {
 pub(super) type NewestAnswer = Arc<Mutex<Option<Answer>>>;
 
 impl Answer {
-    /// That of a message of `souphttpsrc`.
+    /// The answer in a message of `souphttpsrc`; `None` for other messages.
     pub(super) fn of(message: &gst::message::Element) -> Option<Self> {
         let answer = message.structure().filter(|answer| answer.name() == "http-headers")?;
         let headers = answer.get::<gst::Structure>("response-headers").ok();
@@ -264,7 +264,7 @@ impl Answer {
         })
     }
 
-    /// Whether it is a web page.
+    /// Whether the answer is a web page.
     pub(super) fn is_web_page(&self) -> bool {
         let media = self.media.as_deref().unwrap_or_default().to_ascii_lowercase();
         ["text/html", "application/xhtml"].iter().any(|page| media.starts_with(page))
@@ -366,7 +366,7 @@ fn authorities(path: &Path) -> Result<gio::TlsFileDatabase, CaptureError> {
     })
 }
 
-/// What is wrong with a certificate.
+/// The faults of a certificate, in words.
 fn fault(found: gio::TlsCertificateFlags) -> String {
     let names = [
         (gio::TlsCertificateFlags::UNKNOWN_CA, "no known authority has signed it"),

@@ -1,17 +1,17 @@
-//! Where the frames of a pipeline go.
+//! Hands the frames of a pipeline to their consumer.
 
 use std::sync::Arc;
 
 use super::CapturedFrame;
 use super::mailbox::{MailboxProducer, PostResult};
-use foveate_source::handover::{Handover, Posted};
+use foveate_source::handover::{Handover, PostOutcome};
 use foveate_source::pool::Pool;
 
-/// Where the frames of a pipeline go.
+/// Receiver of the frames of a pipeline.
 pub(super) enum Outlet {
-    /// To a consumer in this process.
+    /// A consumer in this process.
     Mailbox(MailboxProducer<CapturedFrame>),
-    /// From a source process to the daemon.
+    /// The daemon; this is a source process.
     Daemon(Arc<Handover<CapturedFrame>>),
 }
 
@@ -37,9 +37,9 @@ impl Outlet {
             Self::Daemon(handover) => {
                 let ready = frame.ready(is_live, is_exact);
                 match handover.post(frame, ready) {
-                    Posted::Taken => PostResult::Delivered,
-                    Posted::Replaced => PostResult::Replaced,
-                    Posted::Closed => PostResult::Closed,
+                    PostOutcome::Taken => PostResult::Delivered,
+                    PostOutcome::Replaced => PostResult::Replaced,
+                    PostOutcome::Closed => PostResult::Closed,
                 }
             }
         }

@@ -26,7 +26,7 @@ use foveate_core::source::ShorthandKind;
 use foveate_log::redact::redacted;
 
 /// Capacity of the channel to the watching thread. Only floods exceed it, and their first messages suffice.
-const MAX_WAITING_EVENTS: usize = 64;
+const WAITING_EVENTS_MAX: usize = 64;
 
 /// An event for the watching thread.
 #[derive(Debug)]
@@ -56,19 +56,19 @@ pub(super) struct Pipeline {
     #[expect(dead_code, reason = "the callbacks hold it weakly")]
     sender: Arc<Sender<PipelineEvent>>,
     flow: Arc<Flow>,
-    /// Of a web server.
+    /// The newest answer of a web server.
     answer: NewestAnswer,
     #[expect(dead_code, reason = "held open until the pipeline has stopped")]
     fifo: Option<File>,
 }
 
-/// Sends the events of a pipeline, for as long as there is one. A message in the channel holds what posted it, often the pipeline;
-/// if the pipeline's own callbacks held the channel, nothing would ever free them.
+/// Sends the events of a pipeline while it exists. A message in the channel holds the element that posted it, often the pipeline, so
+/// the pipeline's own callbacks hold the channel weakly: otherwise neither would be freed.
 #[derive(Clone)]
 pub(super) struct EventReporter(Weak<Sender<PipelineEvent>>);
 
 impl EventReporter {
-    /// Drops it where the channel is full, which holds an error then, and that matters more.
+    /// Sends `event`, or drops it if the channel is full: the error in the channel matters more.
     pub(super) fn send(&self, event: PipelineEvent) {
         let _ = self.0.upgrade().map(|sender| sender.try_send(event));
     }
@@ -95,11 +95,11 @@ pub(super) struct Demands {
 /// How it is known whether a pipeline is live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Liveness {
-    /// It reports so.
+    /// The pipeline reports whether it is live.
     Reported,
-    /// The configuration says so, or not.
+    /// The configuration states whether the source is live.
     Given(bool),
-    /// It is, if what a web server sends has no end: a camera's pictures in parts that replace each other, or no length.
+    /// Live if the answer of a web server has no end: pictures that replace each other, or no length.
     ByLength,
 }
 
@@ -112,14 +112,14 @@ struct Flow {
     buffers: AtomicU64,
     /// Shared with the source.
     is_live: Arc<AtomicBool>,
-    /// Where the newest buffer ends.
+    /// Time at which the newest buffer ends.
     end: Mutex<Option<PictureTime>>,
 }
 
 /// Time of a buffer in its segment, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 struct PictureTime {
-    /// As the decoder gave it.
+    /// Time from the decoder.
     given_ns: Option<u64>,
     end_ns: u64,
 }
@@ -138,7 +138,7 @@ impl Pipeline {
     ) -> Result<Self, CaptureError> {
         let Demands { content, pace, liveness, .. } = demands;
         let pipeline = parsed(expansion)?;
-        let (sender, events) = bounded(MAX_WAITING_EVENTS);
+        let (sender, events) = bounded(WAITING_EVENTS_MAX);
         let sender = Arc::new(sender);
         let reports = EventReporter(Arc::downgrade(&sender));
         prepare_elements(&pipeline, delivery, demands.max_pixels, network, &reports);
@@ -158,7 +158,7 @@ impl Pipeline {
         forward_messages(&pipeline, reports, &answer, network)?;
         pipeline.use_clock(Some(&monotonic_clock()));
 
-        // Before anything flows: the first frame may turn out to be live.
+        // Before the first buffer, which may show that the source is live.
         flow.is_live.store(liveness == Liveness::Given(true), Ordering::Relaxed);
         sink.set_sync(pace == Pace::Realtime && liveness != Liveness::Given(true));
         let playing = Self { pipeline, sink: pad, offered, events, sender, flow, answer, fifo };
@@ -180,7 +180,7 @@ impl Pipeline {
         }
     }
 
-    /// Whether its source is live.
+    /// Whether the source is live.
     pub(super) fn is_live(&self) -> bool {
         self.flow.is_live.load(Ordering::Relaxed)
     }
@@ -351,7 +351,7 @@ fn frames_sink(pipeline: &gst::Pipeline) -> Result<AppSink, CaptureError> {
     })
 }
 
-/// As in a gst-launch description.
+/// The element as a gst-launch description names it.
 fn described(element: &gst::Element) -> String {
     let factory = element.factory().map_or_else(|| "bin".to_owned(), |f| f.name().to_string());
     format!("`{factory} name={}`", element.name())
@@ -534,7 +534,7 @@ fn is_kept_back(flags: gst::BufferFlags, delivery: &Delivery) -> bool {
         delivery.note_corrupted();
         return true;
     }
-    // Before the time that is played from: never to be shown.
+    // A picture before the start time, which the decoder needs, but must not show.
     flags.contains(gst::BufferFlags::DECODE_ONLY)
 }
 
@@ -794,7 +794,7 @@ fn choose_track(element: &gst::Element, wanted: Option<u32>) -> Option<PipelineE
     let number = match wanted {
         Some(track) if tracks.len() < track as usize => {
             let count = tracks.len();
-            // Nothing must flow. It is linked.
+            // The track is linked; unlink it so that no buffer flows.
             let _ = first.unlink(&peer);
             return Some(PipelineEvent::Refused(CaptureError::NoTrack { track, count }));
         }
@@ -804,7 +804,7 @@ fn choose_track(element: &gst::Element, wanted: Option<u32>) -> Option<PipelineE
     };
     let chosen = &tracks[number - 1];
     if chosen != first {
-        // What does not fit fails when it flows.
+        // A track that does not fit fails with its first buffer.
         let _ = first.unlink(&peer).is_ok() && chosen.link(&peer).is_ok();
     }
     let sizes: Vec<_> = tracks.iter().map(|pad| size_of_track(pad).to_string()).collect();

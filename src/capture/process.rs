@@ -99,13 +99,13 @@ pub(super) struct ProcessSession {
     pub(super) stop: Receiver<()>,
 }
 
-/// A running process, and what is known of it.
+/// A running process and its state.
 struct Link {
     process: SourceProcess,
     socket: Arc<OwnedFd>,
     ledger: Ledger,
     masks: SentMasks,
-    /// When its last message came.
+    /// Arrival of the newest message.
     heard: Instant,
     second: Second,
     memory: MemoryWatch,
@@ -163,10 +163,10 @@ impl ProcessSession {
                 link.process.log.relay();
             }
             match self.take_messages(link, &mut on_frame) {
-                Ok(Turn::HasMore) => {}
-                Ok(Turn::HasAll) => link.check_memory(self.spec.limits)?,
-                Ok(Turn::Last(end)) => return Ok(end),
-                Ok(Turn::HungUp) => return Err(link.crash(self.spec.limits).into()),
+                Ok(ReceiveOutcome::HasMore) => {}
+                Ok(ReceiveOutcome::HasAll) => link.check_memory(self.spec.limits)?,
+                Ok(ReceiveOutcome::Last(end)) => return Ok(end),
+                Ok(ReceiveOutcome::HungUp) => return Err(link.crash(self.spec.limits).into()),
                 Err(violation) => {
                     link.process.kill();
                     return Err(ProcessError::from(violation).into());
@@ -191,7 +191,7 @@ impl ProcessSession {
         let spec = SourceSpec { masks: masks.to_vec(), ..self.spec.clone() };
         let frames_max = match spec.content {
             Content::Pictures => FRAMES_MAX,
-            // As many wait for their frames.
+            // `WAITING_MAX` depth pictures wait for their frames.
             Content::Depth => FRAMES_MAX + u8::try_from(WAITING_MAX).unwrap_or(u8::MAX),
         };
         let captured = self.counters.frames_captured.get();
@@ -218,7 +218,7 @@ impl ProcessSession {
             send(&socket, &message, None, SendFlags::DONTWAIT)
         };
         match sent {
-            // One that has hung up already says why where its messages are read.
+            // If the process has hung up, its messages give the reason.
             Ok(()) | Err(Errno::PIPE) => {}
             Err(errno) => {
                 let reason =
@@ -247,16 +247,16 @@ impl ProcessSession {
         &mut self,
         link: &mut Link,
         on_frame: &mut impl FnMut(),
-    ) -> Result<Turn, Violation> {
+    ) -> Result<ReceiveOutcome, Violation> {
         let mut bytes = [0; FROM_SOURCE_BYTES_MAX];
         for _ in 0..MESSAGES_AT_ONCE {
             let (len, descriptor) = match receive(&link.socket, &mut bytes, RecvFlags::DONTWAIT) {
-                Ok((0, _)) => return Ok(Turn::HungUp),
+                Ok((0, _)) => return Ok(ReceiveOutcome::HungUp),
                 Ok(received) => received,
-                Err(Errno::AGAIN) => return Ok(Turn::HasAll),
+                Err(Errno::AGAIN) => return Ok(ReceiveOutcome::HasAll),
                 // It ended before it had read all: the kernel says so once, before what it has sent.
                 Err(Errno::CONNRESET) => continue,
-                Err(_) => return Ok(Turn::HungUp),
+                Err(_) => return Ok(ReceiveOutcome::HungUp),
             };
             link.heard = Instant::now();
             link.second.messages += 1;
@@ -281,7 +281,7 @@ impl ProcessSession {
                     // Waiting for the consumer is not the process's fault.
                     link.heard = Instant::now();
                 }
-                FromSource::Ended => return Ok(Turn::Last(End::Eos)),
+                FromSource::Ended => return Ok(ReceiveOutcome::Last(End::Eos)),
                 FromSource::Failed(failure) => {
                     let error = if failure.is_every_frame_live {
                         CaptureError::EveryFrameLive
@@ -291,11 +291,11 @@ impl ProcessSession {
                     } else {
                         ProcessError::Reported(failure).into()
                     };
-                    return Ok(Turn::Last(End::Failed(error)));
+                    return Ok(ReceiveOutcome::Last(End::Failed(error)));
                 }
             }
         }
-        Ok(Turn::HasMore)
+        Ok(ReceiveOutcome::HasMore)
     }
 
     /// Checks that a frame is one of those that the process was asked for.
@@ -345,7 +345,7 @@ impl ProcessSession {
 
 /// What a process has sent in the present second.
 struct Second {
-    begun: Instant,
+    started_at: Instant,
     messages: u32,
     /// Bytes of new buffers, and those of the seconds before that were too many for these.
     mapped_bytes: u64,
@@ -353,7 +353,7 @@ struct Second {
 
 impl Second {
     fn after(mapped_bytes: u64) -> Self {
-        Self { begun: Instant::now(), messages: 0, mapped_bytes }
+        Self { started_at: Instant::now(), messages: 0, mapped_bytes }
     }
 
     /// Whether that was too much. Begins the next second, if it is time.
@@ -365,14 +365,14 @@ impl Second {
             let mebibytes = MAPPED_PER_SECOND_MAX >> 20;
             return Some(format!("new buffers of more than {mebibytes} MiB in each second"));
         }
-        if Duration::from_secs(1) <= self.begun.elapsed() {
+        if Duration::from_secs(1) <= self.started_at.elapsed() {
             *self = Self::after(self.mapped_bytes.saturating_sub(MAPPED_PER_SECOND_MAX));
         }
         None
     }
 }
 
-/// Looks at the memory of a process from time to time: what it shares with other processes, or with nobody, is in none of the kernel's limits.
+/// Watches the memory of a process at an interval, because shared memory does not count towards the kernel's limits.
 struct MemoryWatch {
     next: Instant,
     was_too_much: bool,
@@ -398,11 +398,11 @@ impl MemoryWatch {
     }
 }
 
-/// What came of taking messages.
-enum Turn {
-    /// There may be more.
+/// Result of receiving messages.
+enum ReceiveOutcome {
+    /// More messages may wait.
     HasMore,
-    /// There are no more.
+    /// All messages were received.
     HasAll,
     /// The process has said that it ends.
     Last(End),

@@ -32,7 +32,7 @@ const SUCCESS_MIN: Duration = Duration::from_secs(1);
 pub enum SourceEvent {
     /// The newest frame.
     Frame(CapturedFrame),
-    /// Nothing new in time.
+    /// No frame in time.
     Nothing,
     /// Only damaged frames in time, which were dropped: the source is not silent.
     Corrupted,
@@ -78,7 +78,7 @@ impl fmt::Display for Loss {
     }
 }
 
-/// The frames of one stream, from any number of pipelines.
+/// The frames of one stream across restarts of its pipeline.
 #[derive(Debug)]
 pub struct ReconnectingSource {
     spec: SourceSpec,
@@ -89,10 +89,10 @@ pub struct ReconnectingSource {
     pause: Duration,
     has_delivered: bool,
     is_live: bool,
-    /// The same of the samples.
+    /// Whether the samples are exact.
     is_exact: bool,
     phase: SourcePhase,
-    /// Of the pipeline before, which is stopping.
+    /// The previous pipeline, while it stops.
     stopping: Option<CaptureThread>,
 }
 
@@ -107,23 +107,23 @@ enum SourcePhase {
 #[derive(Debug)]
 struct Playing {
     source: Source,
-    begun: Instant,
+    started_at: Instant,
     first_frame: Option<Instant>,
-    /// When the newest frame came, damaged or not.
+    /// Arrival of the newest frame, damaged or not.
     last_frame: Option<Instant>,
-    /// Damaged frames of the stream up to then.
+    /// Damaged frames of the stream up to `last_frame`.
     corrupted: u64,
 }
 
 impl ReconnectingSource {
-    /// Creates a source whose first pipeline starts with the first call of [`take`](Self::take). Its frames are filled by `masks`, instead
+    /// Creates a source whose first pipeline starts with the first call of [`next_event`](Self::next_event). Its frames are filled by `masks`, instead
     /// of those of `spec`.
     pub fn new(spec: &SourceSpec, masks: &Arc<Masks>, counters: &Arc<StreamCounters>) -> Self {
         let pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE, monotonic_ns());
         Self::with_pauses(spec, masks, counters, pauses)
     }
 
-    /// As [`new`](Self::new), with other pauses.
+    /// Like [`new`](Self::new), with `backoff` for the pauses between pipelines.
     pub fn with_pauses(
         spec: &SourceSpec,
         masks: &Arc<Masks>,
@@ -161,9 +161,9 @@ impl ReconnectingSource {
     }
 
     /// Takes the newest frame or another event, waiting up to `timeout`.
-    pub fn take(&mut self, timeout: Duration) -> SourceEvent {
+    pub fn next_event(&mut self, timeout: Duration) -> SourceEvent {
         match &mut self.phase {
-            SourcePhase::Playing(playing) => match playing.source.take(timeout) {
+            SourcePhase::Playing(playing) => match playing.source.next_frame(timeout) {
                 TakeResult::Frame(frame) => self.deliver(frame),
                 TakeResult::TimedOut => self.check_for_silence(),
                 TakeResult::Ended(End::Failed(error)) => self.lose(error),
@@ -216,9 +216,10 @@ impl ReconnectingSource {
         }
         match Source::start_behind(&self.masks, &self.spec, &self.counters) {
             Ok(source) => {
-                let (begun, corrupted) = (Instant::now(), self.counters.frames_corrupted.get());
+                let (started_at, corrupted) =
+                    (Instant::now(), self.counters.frames_corrupted.get());
                 let playing =
-                    Playing { source, begun, first_frame: None, last_frame: None, corrupted };
+                    Playing { source, started_at, first_frame: None, last_frame: None, corrupted };
                 self.phase = SourcePhase::Playing(playing);
                 SourceEvent::Nothing
             }
@@ -239,7 +240,7 @@ impl ReconnectingSource {
         let (since, limit) = match playing.last_frame {
             Some(last) => (last, limit),
             // Inserting an element may restart the caps timeout once.
-            None => (playing.begun, limit + 2 * self.spec.caps_timeout),
+            None => (playing.started_at, limit + 2 * self.spec.caps_timeout),
         };
         let silent = since.elapsed();
         if silent < limit || !may_reconnect(&self.spec, self.evidence()) {

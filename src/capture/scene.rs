@@ -115,7 +115,7 @@ const WALKERS: [Walker; 4] = [
 #[derive(Debug)]
 pub(super) struct Scene {
     extent: Extent,
-    /// What stands still: luma, then chroma.
+    /// The still background: luma, then chroma.
     still: (Vec<u8>, Vec<u8>),
 }
 
@@ -128,7 +128,7 @@ pub(super) struct Planes<'a> {
 }
 
 impl Scene {
-    /// For pictures of `extent`.
+    /// A scene for pictures of `extent`.
     pub(super) fn new(extent: Extent) -> Self {
         let [width, height] = [extent.width, extent.height].map(|side| side as usize);
         let (columns, rows) = (2 * width.div_ceil(2), height.div_ceil(2));
@@ -186,7 +186,7 @@ fn draw_still(painter: &mut Painter<'_>) {
     }
     painter.fill((612, 244), (668, 290), Color(80, 186, 92));
     painter.text((633, 257), 3, PALE, "H");
-    // The traffic light, all of it dark.
+    // The traffic light with all lamps off.
     painter.fill((957, 250), (963, 524), DARK);
     painter.fill((941, 250), (979, 350), DARK);
 }

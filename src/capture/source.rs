@@ -131,7 +131,7 @@ impl Drop for CaptureThread {
 }
 
 impl Source {
-    /// Starts a source without waiting for anything. Every failure is reported by [`Source::take`], and one that reports nothing
+    /// Starts a source without waiting for anything. Every failure is reported by [`Source::next_frame`], and one that reports nothing
     /// within [`SourceSpec::caps_timeout`] too.
     ///
     /// # Errors
@@ -232,7 +232,7 @@ impl Source {
         }
         let (masks, counters) = Default::default();
         let mut source = Self::start_into(Outlet::Mailbox, Task::Check, &masks, spec, &counters)?;
-        match source.take(limit) {
+        match source.next_frame(limit) {
             TakeResult::Ended(End::Failed(error)) if error.is_excused(spec) => Ok(()),
             TakeResult::Ended(End::Failed(error)) => Err(error),
             TakeResult::Ended(End::Eos) => Ok(()),
@@ -271,7 +271,7 @@ impl Source {
     }
 
     /// Takes the newest frame, waiting up to `timeout` for one.
-    pub fn take(&mut self, timeout: Duration) -> TakeResult {
+    pub fn next_frame(&mut self, timeout: Duration) -> TakeResult {
         let timeout = self.activity.opening.left().map_or(timeout, |left| timeout.min(left));
         match self.frames.take(timeout) {
             TakeResult::TimedOut if self.is_blocked() => {
@@ -310,26 +310,26 @@ fn blocked(limit: Duration) -> CaptureError {
     CaptureError::CapsTimeout { seconds: limit.as_secs(), seen: BLOCKED.to_owned() }
 }
 
-/// What is done with a source.
+/// Purpose of opening a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Task {
-    /// Its frames are taken.
+    /// To deliver frames.
     Play,
-    /// It is [checked](Source::check).
+    /// To [check](Source::check) the source.
     Check,
 }
 
 /// Why a pipeline gave no first frame.
 enum OpenFailure {
-    /// Its caps need a conversion.
+    /// The caps need a conversion.
     Adapt {
         offered: gst::Caps,
         /// GStreamer's error, if any.
         reason: Option<String>,
     },
-    /// Its tag says that its pictures have to be turned.
+    /// A tag asks to turn the pictures.
     Turn(String),
-    /// Its server has it at another address.
+    /// The server redirects to another address.
     Redirect(Redirect),
     Error(CaptureError),
 }
@@ -347,7 +347,7 @@ struct SourceSession {
     is_restart: bool,
     /// Elements that the pipeline needs before the appsink.
     adapters: Vec<Adapter>,
-    /// What it may open.
+    /// Permissions of the network elements.
     network: Network,
     delivery: Arc<Delivery>,
     activity: Arc<CaptureActivity>,
@@ -405,7 +405,7 @@ impl SourceSession {
             }
         }
         loop {
-            let begun = Instant::now();
+            let started_at = Instant::now();
             let (content, pace) = (self.spec.content, self.spec.pace);
             let (liveness, track) = (liveness(&self.spec), self.spec.track);
             let (heeds_tags, max_pixels) = (false, self.spec.max_pixels);
@@ -449,7 +449,9 @@ impl SourceSession {
             round.played_ns = round.played_ns.saturating_add(lasts_ns);
             (index, round.pts_ns) =
                 if is_last { (0, 0) } else { (index + 1, round.pts_ns.saturating_add(lasts_ns)) };
-            if is_picture && self.spec.pace == Pace::Realtime && self.is_stopped_by(begun + PICTURE)
+            if is_picture
+                && self.spec.pace == Pace::Realtime
+                && self.is_stopped_by(started_at + PICTURE)
             {
                 return End::Failed(CaptureError::Closed);
             }
@@ -476,7 +478,7 @@ impl SourceSession {
             None => caps::turning(self.spec.orientation),
         };
         let follows_tags = is_auto && exif.is_none();
-        // That of the picture before may be another.
+        // The previous picture may have needed another turn.
         let is_other =
             |adapter: &Adapter| adapter.element == caps::TURNING && Some(*adapter) != turning;
         self.adapters.retain(|adapter| !is_other(adapter));

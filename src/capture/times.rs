@@ -21,12 +21,12 @@ pub(crate) struct PipelineTimes {
     pub(crate) running_ns: Option<u64>,
 }
 
-/// When a frame was captured.
+/// Capture time of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CaptureTime {
     /// Never after the arrival.
     pub(crate) time: ClockSample,
-    /// Where it comes from.
+    /// Source of the time.
     pub(crate) clock: CaptureClock,
     /// The pipeline gave a time after the arrival, and the arrival replaces it.
     pub(crate) is_clamped: bool,

@@ -110,8 +110,8 @@ fn check_size(text: &str) -> Result<(), String> {
 
 fn side(document: &Yaml, key: &str) -> Result<u32, String> {
     let side = document[key].as_i64().and_then(|side| u32::try_from(side).ok());
-    side.filter(|side| (1..=Extent::MAX_SIDE).contains(side))
-        .ok_or_else(|| format!("invalid `{key}` (expected 1 to {} pixels)", Extent::MAX_SIDE))
+    side.filter(|side| (1..=Extent::SIDE_MAX).contains(side))
+        .ok_or_else(|| format!("invalid `{key}` (expected 1 to {} pixels)", Extent::SIDE_MAX))
 }
 
 fn numbers(list: &Yaml, key: &str) -> Result<Vec<f64>, String> {
@@ -130,7 +130,7 @@ mod tests {
 
     use super::*;
 
-    /// As `camera_calibration` of ROS writes it.
+    /// A calibration in the form of ROS's `camera_calibration`.
     const CALIBRATION: &str = "\
 image_width: 1280
 image_height: 720

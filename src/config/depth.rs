@@ -19,7 +19,7 @@ pub struct DepthConfig {
     #[serde(rename = "+")]
     pub source: SourceChoice,
     /// Values for `${name}` in its pipeline.
-    #[serde(deserialize_with = "super::parameters")]
+    #[serde(deserialize_with = "foveate_core::source::parameters")]
     pub parameters: BTreeMap<String, String>,
     /// Metres of the sample 1.
     #[serde(deserialize_with = "checked::<Metres, _, _>")]

@@ -11,7 +11,6 @@ use std::env::{self, VarError};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
-use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use toml::de::DeTable;
@@ -21,17 +20,11 @@ use self::reader::{KnownTable, Mistakes, Table};
 use foveate_core::backend::{BackendChoice, ChangeOn};
 use foveate_core::change::{ChangeConfig, Threshold};
 use foveate_core::channel::CELLS_MAX;
-use foveate_core::color::{ColorMatrix, ColorRange};
 use foveate_core::depth::DepthDetail;
 use foveate_core::file;
-use foveate_core::geometry::extent::Extent;
-use foveate_core::gray::GrayScaling;
-use foveate_core::mask::Mask;
-use foveate_core::source::{Content, Isolation, SourceLimits, SourceSpec};
+use foveate_core::source::Content;
 use foveate_core::token::TokenFormat;
-use foveate_core::value::{
-    Color, Location, Name, Parameter, Real, Text, Whole, checked, optional, taken,
-};
+use foveate_core::value::{Location, Name, Real, Text, Whole, checked, optional, taken};
 use foveate_gaze::GazeParameters;
 use foveate_gaze::controller::Policy;
 use foveate_gaze::controller::PolicyFileError;
@@ -53,7 +46,7 @@ pub use depth::DepthConfig;
 pub use environment::Secrets;
 pub use error::{ConfigError, Mistake};
 pub use foveate_core::source::{
-    CorruptedFrames, Orientation, Pace, ShorthandKind, SourceChoice, Tls,
+    CorruptedFrames, Orientation, Pace, ShorthandKind, SourceChoice, SourceSpec, Tls,
 };
 
 /// Longest file of a configuration, in bytes.
@@ -83,6 +76,7 @@ view = [
     { layout = 'foveal' },
     { layout = 'inset' },
     { layout = 'rings' },
+    { layout = 'samples' },
 ]";
 
 /// The tables of a configuration with their keys.
@@ -138,7 +132,7 @@ pub struct Config {
     /// At least one stream; names are unique.
     #[serde(rename = "stream")]
     pub streams: Vec<StreamConfig>,
-    /// Of everything but the streams.
+    /// Secrets of everything but the streams.
     #[serde(skip)]
     secrets: Secrets,
 }
@@ -187,18 +181,6 @@ fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SocketAd
     taken(deserializer, ALLOWED, |given| given.text()?.parse().ok()).map(Some)
 }
 
-fn color_range<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ColorRange>, D::Error> {
-    const ALLOWED: &str = "\"full\" or \"limited\"";
-    taken(deserializer, ALLOWED, |given| ColorRange::from_name(given.text()?)).map(Some)
-}
-
-fn color_matrix<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<ColorMatrix>, D::Error> {
-    const ALLOWED: &str = "\"bt601\", \"bt709\", \"bt2020\", \"fcc\" or \"smpte240m\"";
-    taken(deserializer, ALLOWED, |given| ColorMatrix::from_name(given.text()?)).map(Some)
-}
-
 fn octal<S: Serializer>(mode: &u32, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&format_args!("{mode:04o}"))
 }
@@ -224,71 +206,12 @@ pub struct StreamConfig {
     /// 1 to 63 of a-z, 0-9, `_` and `-`.
     #[serde(deserialize_with = "checked::<Name, _, _>")]
     pub name: String,
-    /// The source of its frames.
+    /// The source of its frames; the name and the content that it has are not read.
     #[serde(rename = "+")]
-    pub source: SourceChoice,
-    /// Whether the pipeline runs in a process of its own.
-    pub isolation: Isolation,
-    /// Limits of that process.
-    pub limits: SourceLimits,
-    /// Values for `${name}` in a pipeline.
-    #[serde(deserialize_with = "parameters")]
-    pub parameters: BTreeMap<String, String>,
-    /// Whether frames that arrive faster than they are processed are dropped or delay the source.
-    pub pace: Pace,
-    /// Whether a file starts over at its end.
-    #[serde(rename = "loop")]
-    pub looped: bool,
-    /// Jitter buffer of an RTSP source, in milliseconds; `${latency_ms}` in a pipeline.
-    #[serde(deserialize_with = "checked::<Whole<0, 60_000>, _, _>")]
-    pub latency_ms: u32,
-    /// How the certificates of `https://` and `rtsps://` servers are checked.
-    pub tls: Tls,
-    /// Whether addresses and files that the source itself names are opened: a playlist's segments, a redirect to another server.
-    pub follow_addresses: bool,
-    /// Timeout for the source's first frame, in milliseconds.
-    #[serde(deserialize_with = "checked::<Whole<100, 600_000>, _, _>")]
-    pub caps_timeout_ms: u32,
-    /// How decoded pictures are turned.
-    pub orientation: Orientation,
-    /// What becomes of damaged frames.
-    pub corrupted: CorruptedFrames,
-    /// Whether a source of a web server or a pipeline is live; by default as what arrives says.
-    pub live: Option<bool>,
-    /// Number of the video track of a clip that is taken, from 1 to 64; by default that of the largest pictures.
-    #[serde(deserialize_with = "optional::<Whole<1, 64>, _, _>")]
-    pub track: Option<u32>,
-    /// Whether the pictures of a folder are scaled to the size of the first; otherwise they must have it.
-    pub scale_pictures: bool,
-    /// Most pixels of a picture, before it is turned or scaled.
-    #[serde(deserialize_with = "checked::<Whole<1, 268_435_456>, _, _>")]
-    pub max_pixels: u32,
-    /// R, G and B behind what is transparent in pictures and clips.
-    #[serde(deserialize_with = "checked::<Color, _, _>")]
-    pub background: [u8; 3],
-    /// Whether pictures are scaled so that their pixels are square.
-    pub square_pixels: bool,
-    /// Whether the pictures are interlaced, whatever their source says.
-    pub interlaced: bool,
-    /// What black and white are, whatever the source says.
-    #[serde(deserialize_with = "color_range")]
-    pub range: Option<ColorRange>,
-    /// The matrix of pictures in Y'CbCr, whatever the source says.
-    #[serde(deserialize_with = "color_matrix")]
-    pub matrix: Option<ColorMatrix>,
-    /// The samples of 16-bit gray that become black and white; by default all.
-    pub gray_range: Option<GrayScaling>,
-    /// Most frames a second that are taken, 0.01 to 1000; by default all.
-    #[serde(deserialize_with = "optional::<Real<1, 100_000>, _, _>")]
-    pub max_fps: Option<f64>,
+    pub capture: SourceSpec,
     /// Time without a frame after which the stream counts as stalled, in milliseconds.
     #[serde(deserialize_with = "checked::<Whole<100, 600_000>, _, _>")]
     pub stall_timeout_ms: u32,
-    /// Whether a lost camera or pipeline is reopened.
-    pub restart: bool,
-    /// Time without a frame after which a camera or pipeline counts as lost, in milliseconds; 0 for never.
-    #[serde(deserialize_with = "checked::<Whole<0, 3_600_000>, _, _>")]
-    pub restart_timeout_ms: u32,
     /// Whether the service is ready only once the stream has published a frame.
     pub required: bool,
     /// The backend that keeps the pyramid.
@@ -306,22 +229,12 @@ pub struct StreamConfig {
     pub camera: Option<CameraConfig>,
     /// The source of depth beside the pictures.
     pub depth: Option<DepthConfig>,
-    /// Parts of the picture that nothing may read; names are unique.
-    #[serde(rename = "mask")]
-    pub masks: Vec<Mask>,
     /// At least one view; names are unique.
     #[serde(rename = "view")]
     pub views: Vec<ViewConfig>,
     /// What no log, error or listing may show of it.
     #[serde(skip)]
     pub secrets: Secrets,
-}
-
-fn parameters<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<BTreeMap<String, String>, D::Error> {
-    let parameters = BTreeMap::<String, Parameter>::deserialize(deserializer)?;
-    Ok(parameters.into_iter().map(|(name, value)| (name, value.into())).collect())
 }
 
 /// `[stream.change]`: what counts as a change of the picture, and where changes are found.
@@ -402,7 +315,7 @@ pub enum PublishChoice {
 }
 
 impl PublishChoice {
-    /// Its name in configurations.
+    /// Name of the value in configurations.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Always => "always",
@@ -536,7 +449,7 @@ impl Config {
             stream.secrets = secrets;
             // Without a source there is nothing else to check.
             let depth = stream.depth.as_ref().map(|depth| &depth.source);
-            let mut sources = [&stream.source].into_iter().chain(depth);
+            let mut sources = [&stream.capture.source].into_iter().chain(depth);
             is_complete && sources.all(|source| !source.text().is_empty())
         });
         (Self { secrets: others, ..config }, mistakes)
@@ -575,32 +488,8 @@ impl Default for StreamConfig {
     fn default() -> Self {
         Self {
             name: "camera".to_owned(),
-            source: SourceChoice::Shorthand("test".to_owned()),
-            isolation: Isolation::default(),
-            limits: SourceLimits::default(),
-            parameters: BTreeMap::new(),
-            pace: Pace::Realtime,
-            looped: false,
-            latency_ms: SourceSpec::LATENCY_MS,
-            tls: Tls::default(),
-            follow_addresses: false,
-            caps_timeout_ms: SourceSpec::CAPS_TIMEOUT_MS,
-            orientation: Orientation::Auto,
-            corrupted: CorruptedFrames::Drop,
-            live: None,
-            track: None,
-            scale_pictures: false,
-            max_pixels: Extent::DEFAULT_MAX_PIXELS,
-            background: [0; 3],
-            square_pixels: false,
-            interlaced: false,
-            range: None,
-            matrix: None,
-            gray_range: None,
-            max_fps: None,
+            capture: SourceSpec::default(),
             stall_timeout_ms: 2_000,
-            restart: true,
-            restart_timeout_ms: SourceSpec::RESTART_TIMEOUT_MS,
             required: false,
             backend: BackendChoice::Auto,
             device: None,
@@ -609,7 +498,6 @@ impl Default for StreamConfig {
             motion: false,
             camera: None,
             depth: None,
-            masks: Vec::new(),
             views: vec![ViewConfig::default()],
             secrets: Secrets::new(),
         }
@@ -617,10 +505,9 @@ impl Default for StreamConfig {
 }
 
 impl StreamConfig {
-    /// Time without a frame after which a camera or pipeline counts as lost; `None` for never.
-    pub fn restart_timeout(&self) -> Option<Duration> {
-        let timeout = Duration::from_millis(self.restart_timeout_ms.into());
-        Some(timeout).filter(|timeout| !timeout.is_zero())
+    /// The source of its pictures.
+    pub fn source(&self) -> SourceSpec {
+        SourceSpec { stream: self.name.clone(), content: Content::Pictures, ..self.capture.clone() }
     }
 
     /// The source of its depth; `None` if it has none. It is paced, opened and reopened as that of its pictures.
@@ -642,44 +529,9 @@ impl StreamConfig {
             range: None,
             matrix: None,
             gray_range: None,
-            frame_interval: None,
-            ..SourceSpec::from(self)
+            max_fps: None,
+            ..self.capture.clone()
         })
-    }
-}
-
-impl From<&StreamConfig> for SourceSpec {
-    fn from(config: &StreamConfig) -> Self {
-        Self {
-            stream: config.name.clone(),
-            isolation: config.isolation,
-            limits: config.limits,
-            content: Content::Pictures,
-            source: config.source.clone(),
-            parameters: config.parameters.clone(),
-            pace: config.pace,
-            looped: config.looped,
-            latency_ms: config.latency_ms,
-            tls: config.tls.clone(),
-            follow_addresses: config.follow_addresses,
-            caps_timeout: Duration::from_millis(config.caps_timeout_ms.into()),
-            orientation: config.orientation,
-            corrupted: config.corrupted,
-            live: config.live,
-            track: config.track,
-            scale_pictures: config.scale_pictures,
-            max_pixels: config.max_pixels,
-            background: config.background,
-            square_pixels: config.square_pixels,
-            interlaced: config.interlaced,
-            range: config.range,
-            matrix: config.matrix,
-            gray_range: config.gray_range,
-            frame_interval: config.max_fps.map(|rate| Duration::from_secs_f64(rate.recip())),
-            restart: config.restart,
-            restart_timeout: config.restart_timeout(),
-            masks: config.masks.clone(),
-        }
     }
 }
 

@@ -14,12 +14,13 @@ use foveate_core::change::Threshold;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::FOVEAE_MAX;
 use foveate_core::mask::MASKS_MAX;
-use foveate_core::token::{DType, Normalisation, Rounding, TokenFormat, WINDOW_SIDES};
+use foveate_core::token::{DType, Normalisation, Rounding, SAMPLE_SIDE, TokenFormat, WINDOW_SIDES};
 use foveate_core::value::clipped;
 use foveate_gaze::controller::{FoveaPolicy, Policy};
 use foveate_gaze::layout::Layout;
 use foveate_gaze::layout::inset::Inset;
 use foveate_gaze::layout::rings::{Preset, Rings};
+use foveate_gaze::layout::samples::{PIXELS_MAX, Samples};
 use foveate_gaze::view::VIEWS_MAX;
 
 impl Config {
@@ -79,7 +80,12 @@ impl StreamConfig {
         let device_allowed = "with `backend` as \"auto\" or \"vulkan\"";
         let is_cpu = self.backend == BackendChoice::Cpu;
         table.allow("device", !is_cpu, "backend", device_allowed);
-        table.allow("restart_timeout_ms", self.restart, "restart", "where `restart` is true");
+        table.allow(
+            "restart_timeout_ms",
+            self.capture.restart,
+            "restart",
+            "where `restart` is true",
+        );
         for change in table.tables("change") {
             let is_fixed = matches!(self.change.config.threshold, Threshold::Fixed(_));
             let place = "with the threshold \"auto\" or \"source\"";
@@ -94,7 +100,7 @@ impl StreamConfig {
             camera.validate(&table, directory);
         }
         for (depth, table) in self.depth.iter_mut().zip(table.tables("depth")) {
-            depth.validate(&table, directory, self.pace);
+            depth.validate(&table, directory, self.capture.pace);
         }
         self.validate_masks(table);
         let tables = table.tables("view");
@@ -122,7 +128,7 @@ impl StreamConfig {
             return table.refuse("mask", message);
         }
         let mut seen = BTreeSet::new();
-        for ((place, mask), table) in (1..).zip(&mut self.masks).zip(&tables) {
+        for ((place, mask), table) in (1..).zip(&mut self.capture.masks).zip(&tables) {
             table.need("points");
             if mask.name.is_empty() {
                 mask.name = format!("mask-{place}");
@@ -139,7 +145,9 @@ impl StreamConfig {
 
     /// Refuses what this kind of source cannot do. The abilities of a pipeline are known only once it runs.
     fn validate_source(&mut self, table: &Table<'_>, directory: &Path) {
-        let Some(kind) = validate_source(&mut self.source, table, directory) else { return };
+        let Some(kind) = validate_source(&mut self.capture.source, table, directory) else {
+            return;
+        };
         let with_latency = "with an `rtsp://` source, or a pipeline that contains ${latency_ms}";
         table.allow("latency_ms", kind == ShorthandKind::Rtsp, "source", with_latency);
         let is_http = kind == ShorthandKind::Http;
@@ -149,16 +157,16 @@ impl StreamConfig {
         let is_followed = kind.is_clip() || kind == ShorthandKind::Rtsp;
         let with_addresses = "with an address, a clip or a pipeline";
         table.allow("follow_addresses", is_followed, "source", with_addresses);
-        if kind.is_clip() && self.live != Some(true) {
+        if kind.is_clip() && self.capture.live != Some(true) {
             return;
         }
-        if self.pace == Pace::EveryFrame {
+        if self.capture.pace == Pace::EveryFrame {
             table.refuse(
                 "pace",
                 "a live source cannot wait for \"every-frame\"; expected \"realtime\" here",
             );
         }
-        if self.looped {
+        if self.capture.looped {
             table.refuse("loop", "a live source has no end; expected false here");
         }
     }
@@ -167,7 +175,7 @@ impl StreamConfig {
 impl StreamConfig {
     /// Resolves the path of certificate authorities, and refuses them where no source is encrypted.
     fn validate_tls(&mut self, table: &Table<'_>, directory: &Path) {
-        if let Tls::CaFile(file) = &mut self.tls {
+        if let Tls::CaFile(file) = &mut self.capture.tls {
             if file.starts_with("~") {
                 table.refuse("tls", NO_HOME);
             }
@@ -178,7 +186,8 @@ impl StreamConfig {
             SourceChoice::Shorthand(text) => Server::of(text).is_ok_and(|server| server.has_tls()),
             SourceChoice::Pipeline(_) | SourceChoice::PipelineFile(_) => true,
         };
-        let is_encrypted = [Some(&self.source), depth].into_iter().flatten().any(may_encrypt);
+        let is_encrypted =
+            [Some(&self.capture.source), depth].into_iter().flatten().any(may_encrypt);
         let with_tls = "with an `https://` or `rtsps://` source, or a pipeline";
         table.allow("tls", is_encrypted, "source", with_tls);
     }
@@ -272,7 +281,7 @@ fn address_without_scheme(text: &str) -> Option<String> {
 impl ViewConfig {
     pub(super) fn validate(&mut self, table: &Table<'_>, directory: &Path) {
         table.need("name");
-        self.validate_layout(table);
+        self.validate_layout(table, directory);
         if table.has("normalisation")
             && let Err(message) = check_fits(self.format)
         {
@@ -323,7 +332,7 @@ impl ViewConfig {
 
 impl ViewConfig {
     /// Checks the keys of layouts, and what a layout demands of other keys.
-    fn validate_layout(&mut self, table: &Table<'_>) {
+    fn validate_layout(&mut self, table: &Table<'_>, directory: &Path) {
         let is_foveal = matches!(self.layout, Layout::Foveal { .. });
         let is_directional = matches!(self.layout, Layout::Directional { .. });
         let e0_allowed = "with the layouts \"foveal\" and \"directional\"";
@@ -349,6 +358,9 @@ impl ViewConfig {
                 "expected either `preset` beside the layout \"rings\", or `strides` and `grids`",
             );
         }
+        let is_samples = matches!(self.layout, Layout::Samples(_));
+        table.allow("table", is_samples, "+layout", "with the layout \"samples\"");
+        self.validate_samples(table, directory);
         self.validate_side(table);
         match &self.layout {
             Layout::Foveal { foveae, .. } if self.budget < *foveae => {
@@ -388,6 +400,18 @@ impl ViewConfig {
                 table.refuse(if table.has("patch") { "patch" } else { "layout" }, message);
             }
             Layout::Windows => {}
+            Layout::Samples(_) if side == SAMPLE_SIDE && self.format.dtype != DType::F32 => {
+                let message = format!(
+                    "{} with tokens of one texel is not allowed; expected \"f32\", or `patch` from 8",
+                    self.format.dtype.name()
+                );
+                table.refuse(if table.has("dtype") { "dtype" } else { "patch" }, message);
+            }
+            Layout::Samples(_) if side == SAMPLE_SIDE => {}
+            _ if side == SAMPLE_SIDE => {
+                let message = "1 is not allowed here; expected an even number from 8 to 64, or the layout \"samples\"";
+                table.refuse("patch", message);
+            }
             _ if WINDOW_SIDES.contains(&side) => {
                 let message = format!(
                     "{side} is not allowed here; expected an even number from 8 to 64, or the layout \"windows\""
@@ -395,6 +419,50 @@ impl ViewConfig {
                 table.refuse("patch", message);
             }
             _ => {}
+        }
+    }
+
+    /// Reads the table of the layout `samples`, and takes what suits it for keys that are not given: tokens of one texel, and as many
+    /// as rows.
+    fn validate_samples(&mut self, table: &Table<'_>, directory: &Path) {
+        let Layout::Samples(samples) = &mut self.layout else { return };
+        if !table.has("table") {
+            if table.names().all(|name| name != "table") {
+                let message = "expected `table` beside it, the path of a table of points (.npy or safetensors)";
+                table.refuse("layout", message);
+            }
+            return;
+        }
+        let path = directory.join(&samples.file);
+        // Absolute, so that it stays the same file when the view is changed from another directory.
+        match Samples::load(&path::absolute(&path).unwrap_or(path)) {
+            Ok(loaded) => *samples = loaded,
+            Err(message) => return table.refuse("table", message),
+        }
+        let count = samples.rows.len();
+        if !table.has("patch") {
+            self.format.patch_side = SAMPLE_SIDE;
+        }
+        if self.format.patch_side == SAMPLE_SIDE && !table.has("dtype") {
+            self.format.dtype = DType::F32;
+        }
+        let pixels = samples.pixels(self.format.patch_side);
+        if PIXELS_MAX < pixels {
+            let message = format!(
+                "{pixels} pixels under the tokens of this table; expected at most {PIXELS_MAX}: give smaller steps or a smaller `patch`"
+            );
+            table.refuse("table", message);
+        }
+        if !table.has("budget") {
+            #[expect(clippy::cast_possible_truncation, reason = "at most ROWS_MAX")]
+            let budget = count as u32;
+            self.budget = budget;
+        } else if (self.budget as usize) < count {
+            let message = format!(
+                "{} is less than the {count} rows of the table; expected at least as many",
+                self.budget
+            );
+            table.refuse("budget", message);
         }
     }
 
@@ -415,10 +483,10 @@ impl ViewConfig {
             }
         }
         let (width, count) = (rings.width_px(self.format.patch_side), rings.token_count());
-        if Extent::MAX_SIDE < width {
+        if Extent::SIDE_MAX < width {
             let message = format!(
                 "these rings are {width} pixels wide; expected at most {}",
-                Extent::MAX_SIDE
+                Extent::SIDE_MAX
             );
             table.refuse(key, message);
         }

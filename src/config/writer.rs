@@ -7,6 +7,7 @@ use serde::Serialize;
 use toml::{Table, Value};
 
 use super::{Config, ConfigError, ViewConfig};
+use foveate_gaze::GazeParameters;
 
 /// Keys that are written even with their default values, because they are required.
 const NEEDED: [&str; 3] = ["stream", "name", "source"];
@@ -16,9 +17,6 @@ const DEFAULT: &str = "default";
 
 /// The gaze table of a view.
 const GAZE: &str = "gaze";
-
-/// Keys that belong to one policy each.
-const KEYS_OF_POLICIES: [&str; 6] = ["x", "y", "log", "scorer", "weights", "passes"];
 
 impl Config {
     /// The configuration as TOML, without defaults. Values from the environment are written out.
@@ -44,8 +42,9 @@ impl ViewConfig {
         let mut table = keys(self);
         if changes.contains_key("gaze.policy") {
             let gaze = table.get_mut(GAZE).and_then(Value::as_table_mut);
-            let is_of_policy = |key: &str| KEYS_OF_POLICIES.contains(&key);
-            gaze.into_iter().for_each(|gaze| gaze.retain(|key, _| !is_of_policy(key)));
+            // All other keys belong to a policy.
+            let parameters = Table::try_from(GazeParameters::default()).unwrap_or_default();
+            gaze.into_iter().for_each(|gaze| gaze.retain(|key, _| parameters.contains_key(key)));
         }
         for (key, value) in changes {
             set(&mut table, key, value);

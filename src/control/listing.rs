@@ -50,9 +50,9 @@ foveate_core::names!(StreamState {
 /// A snapshot of a stream: what `list` and `stats` have in common, and the `detail` of one of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StreamSnapshot<Detail, View> {
-    /// Its name.
+    /// Name of the stream.
     pub name: String,
-    /// Its state.
+    /// State of the stream.
     pub state: StreamState,
     /// The reason for the state; may be empty.
     pub reason: String,
@@ -120,7 +120,7 @@ pub struct StreamInput {
     /// The samples of 16-bit gray that become black and white; absent if it is not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gray_range: Option<[u16; 2]>,
-    /// Its depth; absent if it has none.
+    /// Depth of the stream; absent if it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub depth: Option<DepthListing>,
     /// Parts of the picture that are filled with black before anything reads it.
@@ -133,7 +133,7 @@ pub struct StreamInput {
 pub struct DepthListing {
     /// Source of its pictures, without secrets.
     pub source: String,
-    /// Its state.
+    /// State of the depth source.
     pub state: StreamState,
     /// The reason for the state; may be empty.
     pub reason: String,
@@ -142,7 +142,7 @@ pub struct DepthListing {
 /// A mask of a stream.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MaskListing {
-    /// Its name.
+    /// Name of the mask.
     pub name: String,
     /// Its corners x, y as shares of the picture's width and height, to five digits.
     pub points: Vec<[f64; 2]>,
@@ -205,7 +205,7 @@ impl ChangeListing {
 /// One view of a [`StreamListing`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ViewListing {
-    /// Its address.
+    /// Address of the view.
     pub name: ViewName,
     /// Name of its layout.
     pub layout: String,
@@ -220,7 +220,7 @@ pub struct ViewListing {
     /// Limit on published frames per second; absent without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_fps: Option<f64>,
-    /// When it publishes: `always` or `when-read`.
+    /// Publishing mode: `always` or `when-read`.
     #[serde(default)]
     pub publish: String,
     /// The client that opened it, for the life of its connection; absent for views of the configuration.
@@ -231,7 +231,7 @@ pub struct ViewListing {
     pub fixations: Vec<Fixation>,
     /// Its last fixations, at most 16, in the order in which they were chosen.
     pub scanpath: Vec<Fixation>,
-    /// Who steers it.
+    /// The client that steers the view.
     pub steering: SteeringListing,
     /// The maps that clients have injected, by name.
     #[serde(default)]

@@ -18,14 +18,14 @@ use foveate_core::mask::Mask;
 pub enum AdminRequest {
     /// Start a stream.
     AddStream {
-        /// One `[[stream]]`, as a configuration has it.
+        /// A `[[stream]]` table of a configuration.
         config: String,
         /// Absolute path of its file, which errors name; relative paths in `config` start at its directory.
         file: PathBuf,
     },
     /// Stop a stream.
     RemoveStream {
-        /// Its name.
+        /// Name of the stream.
         stream: String,
     },
     /// Change a configured view.
@@ -42,10 +42,10 @@ pub enum AdminRequest {
     Mask {
         /// The stream.
         stream: String,
-        /// Whether all of them are cleared first.
+        /// Whether all masks that were set at run time are cleared first.
         #[serde(default)]
         clear_all: bool,
-        /// Names of those that are cleared.
+        /// Names of the masks to clear.
         #[serde(default)]
         clear: Vec<String>,
         /// Those that are set; one of the same name is replaced.

@@ -26,7 +26,7 @@ pub struct Stats {
 /// Statistics of the daemon as a whole.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DaemonStats {
-    /// Its version.
+    /// Version of the daemon.
     pub version: String,
     /// Resource usage of its process.
     pub process: ProcessUse,
@@ -64,11 +64,11 @@ pub struct StreamPace {
     /// From the capture of that frame until it left the pipeline, in nanoseconds; absent before the first.
     #[serde(default)]
     pub newest_delay_ns: Option<u64>,
-    /// From capture until all views had published.
+    /// Time from capture until all views had published.
     pub age: HistogramCounts,
-    /// From a frame in memory until all views had published.
+    /// Time from a frame in memory until all views had published.
     pub step: HistogramCounts,
-    /// Its stages, by name.
+    /// Times of the stages of a frame, by name.
     pub stages: BTreeMap<String, HistogramCounts>,
 }
 
@@ -81,7 +81,7 @@ pub struct StreamRates {
     pub dropped_per_s: Option<f64>,
     /// Median time from capture until all views had published.
     pub age_p50_ms: Option<f64>,
-    /// 99th percentile of the same.
+    /// 99th percentile of the time from capture until all views had published.
     pub age_p99_ms: Option<f64>,
     /// Share of dirty tiles.
     pub dirty_share: Option<f64>,
@@ -131,7 +131,7 @@ pub fn per_second(before: u64, now: u64, seconds: f64) -> f64 {
 /// Statistics of one view since it was created.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ViewStats {
-    /// Its address.
+    /// Address of the view.
     pub name: ViewName,
     /// Counts since it was created.
     #[serde(flatten)]

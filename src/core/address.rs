@@ -9,7 +9,7 @@ pub struct Server {
     pub scheme: &'static str,
     /// A name in lower case, or an IP address, without brackets.
     pub host: String,
-    /// The port, by default that of the scheme.
+    /// The port; by default the scheme's port.
     pub port: u16,
 }
 
@@ -69,7 +69,7 @@ impl Server {
         SCHEMES.contains(&(self.scheme, self.port))
     }
 
-    /// Whether its connections are encrypted.
+    /// Whether connections to the server are encrypted.
     pub fn has_tls(&self) -> bool {
         self.scheme.ends_with('s')
     }

@@ -12,7 +12,7 @@ pub enum BackendKind {
 crate::names!(BackendKind { Vulkan = "vulkan", Cpu = "cpu" });
 crate::codes!(BackendKind { Cpu = 1, Vulkan = 2 });
 
-/// What a stream is to run on.
+/// Configured backend of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
@@ -34,7 +34,7 @@ pub enum ChangeOn {
     /// On an integrated GPU, where the backend runs on one, otherwise on the CPU.
     #[default]
     Auto,
-    /// On the CPU.
+    /// The CPU compares frames.
     Cpu,
     /// On the device that keeps the pyramid, which must share the CPU's memory.
     Gpu,
@@ -43,9 +43,9 @@ pub enum ChangeOn {
 /// Where frames are compared with the resident copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeSite {
-    /// On the CPU.
+    /// The CPU compares frames.
     Cpu,
-    /// On the device, in a compute shader.
+    /// A compute shader of the device compares frames.
     Gpu,
 }
 
@@ -60,7 +60,7 @@ pub struct BackendInfo {
     pub device: String,
     /// Why this one was chosen, in words.
     pub reason: String,
-    /// Where frames are compared.
+    /// Processor that compares frames.
     pub change_on: ChangeSite,
 }
 

@@ -31,7 +31,7 @@ pub struct Calibration {
 /// A camera: calibration, pose, and the transform of its pictures.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Camera {
-    /// How rays become pixels.
+    /// Projection of rays to pixels.
     pub calibration: Calibration,
     /// Name of the frame of reference of its rays: x right, y down, z forward.
     pub optical_frame: String,
@@ -47,18 +47,18 @@ pub struct Camera {
 pub struct Edit {
     /// The crop: left, top, width and height in pixels; `None` for the whole picture.
     pub crop: Option<[u32; 4]>,
-    /// Which sides change places.
+    /// Mirroring of the picture.
     pub flip: Flip,
     /// Quarter turns clockwise, 0 to 3.
     pub quarter_turns: u32,
 }
 
-/// Which sides of a picture change places.
+/// Mirroring of a picture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum Flip {
-    /// None.
+    /// No mirroring.
     #[default]
     None,
     /// Left and right.

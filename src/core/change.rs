@@ -43,7 +43,7 @@ impl ChangeConfig {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(try_from = "ConfigValue", into = "ConfigValue"))]
 pub enum Threshold {
-    /// So many steps of 8 bits.
+    /// A fixed difference, in steps of 8 bits.
     Fixed(u8),
     /// As many as the noise of the camera, and lamps that flicker, need.
     Auto {

@@ -23,9 +23,9 @@ pub fn cells_of(extent: Extent) -> (Extent, u32) {
 /// A channel that is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Channel {
-    /// Its name.
+    /// Name of the channel.
     pub name: &'static str,
-    /// How it comes about.
+    /// Formula of the channel.
     pub formula: &'static str,
     /// Least and greatest value.
     pub range: (i8, i8),

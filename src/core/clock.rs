@@ -30,7 +30,7 @@ impl Span {
     /// The span of something that did not happen.
     pub const NONE: Self = Self { start_ns: 0, end_ns: 0 };
 
-    /// From `start_ns` until now.
+    /// The span from `start_ns` until now.
     pub fn since(start_ns: u64) -> Self {
         Self { start_ns, end_ns: monotonic_ns() }
     }
@@ -59,7 +59,7 @@ impl Span {
         (Self { end_ns: middle_ns, ..self }, Self { start_ns: middle_ns, ..self })
     }
 
-    /// Its length in nanoseconds.
+    /// Length in nanoseconds.
     pub fn ns(self) -> u64 {
         self.end_ns.saturating_sub(self.start_ns)
     }

@@ -5,7 +5,7 @@
 macro_rules! codes {
     ($Enum:ident { $($Variant:ident = $code:literal),+ $(,)? }) => {
         impl $Enum {
-            /// Its number in a ring.
+            /// Number of the value in a ring.
             pub const fn code(self) -> u32 {
                 match self { $(Self::$Variant => $code),+ }
             }

@@ -134,11 +134,11 @@ impl Transfer {
 /// What samples mean, and which of that the caps of the source do not say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Colorimetry {
-    /// `None` for RGB.
+    /// Matrix of Y'CbCr; `None` for RGB.
     pub matrix: Option<ColorMatrix>,
-    /// What black and white are.
+    /// Range of the samples.
     pub range: ColorRange,
-    /// `None` if the caps do not say it.
+    /// Transfer function; `None` if the caps leave it open.
     pub transfer: Option<Transfer>,
     /// Whether the matrix was chosen by the height of the frames.
     pub is_matrix_assumed: bool,

@@ -142,10 +142,10 @@ impl<'a> DepthView<'a> {
     }
 }
 
-/// Which depth picture something was made from.
+/// Identity of a depth picture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DepthStamp {
-    /// Capture time on CLOCK_MONOTONIC, in nanoseconds; 0 for none.
+    /// Capture time on CLOCK_MONOTONIC, in nanoseconds; 0 without a picture.
     pub capture_ns: u64,
     /// Counts the pictures of the depth pipeline, from 1; 0 for none.
     pub frame_seq: u64,
@@ -159,7 +159,7 @@ pub struct DepthStamp {
     serde(try_from = "crate::value::ConfigValue", into = "crate::value::ConfigValue")
 )]
 pub enum DepthDetail {
-    /// Nothing.
+    /// No depth.
     #[default]
     None,
     /// Three numbers a token.

@@ -44,7 +44,7 @@ pub enum EgoMotionError {
     Singular,
     /// The quaternion does not have length 1.
     NotUnit {
-        /// Its length.
+        /// Length of the quaternion.
         length: f64,
     },
     /// A rotation moves rays, and those of the camera are not known.
@@ -175,7 +175,7 @@ impl EgoTransform {
         }
     }
 
-    /// The same back.
+    /// Place of then for a place of now: the inverse.
     fn carried_back(&self, place: (f64, f64)) -> Option<(f64, f64)> {
         match &self.map {
             PlaneMap::Homography { then_from_now, .. } => projected(then_from_now, place),

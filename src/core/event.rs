@@ -3,7 +3,7 @@
 use crate::geometry::region::Region;
 use crate::{names, object};
 
-/// What happened.
+/// Kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EventKind {
     /// The picture was replaced by another one.
@@ -50,11 +50,11 @@ impl EventKind {
 /// The part of an event that is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// It has no duration.
+    /// The event has no duration.
     Once,
-    /// It began.
+    /// The event began.
     Began,
-    /// It ended.
+    /// The event ended.
     Ended,
 }
 
@@ -63,9 +63,9 @@ names!(Phase { Once = "once", Began = "began", Ended = "ended" });
 /// An event of a stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Event {
-    /// What happened.
+    /// Kind of the event.
     pub kind: EventKind,
-    /// Whether it began or ended.
+    /// Phase of the event.
     pub phase: Phase,
     /// `frame_seq` of the frame at which the event is reported, once it has lasted long enough.
     pub frame: u64,

@@ -55,7 +55,7 @@ fn on_a_thread<T: Send + 'static>(
     let spawned = thread::Builder::new().name("reads-a-file".to_owned()).spawn(move || {
         let done = work();
         PENDING.fetch_sub(1, Ordering::Relaxed);
-        // Nobody receives it after the timeout.
+        // After the time-out the receiver is gone.
         let _ = sender.send(done);
     });
     if let Err(error) = spawned {

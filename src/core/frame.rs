@@ -105,7 +105,7 @@ impl<'a> Plane<'a> {
     /// It, if it holds `rows` rows of `row_bytes` bytes; or else the bytes that these need, at most [`usize::MAX`].
     pub(crate) fn checked(mut self, rows: usize, row_bytes: usize) -> Result<Self, usize> {
         if rows == 1 && row_bytes <= self.stride {
-            // There is no next row, so that any number may be given.
+            // A single row has no next row, so any stride is valid.
             self.stride = row_bytes;
         }
         let needed = (rows - 1).saturating_mul(self.stride).saturating_add(row_bytes);
@@ -124,7 +124,7 @@ impl FrameError {
     }
 
     pub(crate) fn extent(extent: Extent) -> Self {
-        let most = Extent::MAX_SIDE;
+        let most = Extent::SIDE_MAX;
         Self(format!("unsupported frame size: {extent} pixels (expected sides of 1 to {most})"))
     }
 
@@ -153,7 +153,7 @@ pub struct FrameKind {
     pub format: PixelFormat,
     /// Width and height in pixels.
     pub extent: Extent,
-    /// How samples become RGB.
+    /// Conversion from samples to RGB.
     pub color: ColorTransform,
 }
 
@@ -223,7 +223,7 @@ impl<'a> FrameView<'a> {
         self.kind.extent
     }
 
-    /// How its samples become RGB.
+    /// Conversion from samples to RGB.
     pub fn color(&self) -> ColorTransform {
         self.kind.color
     }
@@ -298,7 +298,7 @@ pub struct FrameStamp {
     pub pts_ns: Option<u64>,
     /// Capture time on CLOCK_MONOTONIC, in nanoseconds.
     pub capture_ns: u64,
-    /// The same instant on CLOCK_REALTIME, in nanoseconds since 1970.
+    /// Capture time on CLOCK_REALTIME, in nanoseconds since 1970.
     pub capture_unix_ns: u64,
     /// Source of the capture time.
     pub capture_clock: CaptureClock,
@@ -407,7 +407,7 @@ impl FrameTimes {
         self.0.front().map(|at| at.frame_seq)
     }
 
-    /// Whether there was no frame yet.
+    /// Whether the first frame is still to come.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

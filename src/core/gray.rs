@@ -26,7 +26,7 @@ impl GrayRange {
     /// All samples.
     pub const FULL: Self = Self { low: 0, high: u16::MAX };
 
-    /// `None` unless `low` is less than `high`.
+    /// The range from `low` to `high`; `None` unless `low` is less than `high`.
     pub const fn new(low: u16, high: u16) -> Option<Self> {
         if low < high { Some(Self { low, high }) } else { None }
     }
@@ -72,12 +72,12 @@ pub enum GrayScaling {
     /// It is that of the first frame, or of each picture that is taken alone, without the outermost thousandth of its samples at
     /// either end, and at least 255 wide.
     Auto,
-    /// It is given.
+    /// A given range.
     Fixed(GrayRange),
 }
 
 impl GrayScaling {
-    /// What a configuration may say.
+    /// Values that a configuration accepts.
     pub const ALLOWED: &str = "\"auto\", or [low, high], the samples from 0 to 65535 that become black and white, such as [7000, 9000]";
 }
 
@@ -153,14 +153,14 @@ impl SampleCounts {
     }
 }
 
-/// Different samples of a picture that became equal, because nobody has chosen a range.
+/// Different samples of a picture that became equal under the default range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GrayLoss {
     /// Different samples.
     pub samples: usize,
     /// Different levels of 8 bits that they became.
     pub levels: usize,
-    /// A range that would keep more of them.
+    /// A range that would keep more samples.
     pub suggested: GrayRange,
 }
 

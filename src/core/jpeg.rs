@@ -15,10 +15,10 @@ const EOI: u8 = 0xD9;
 /// Application data, of EXIF and others.
 const APP1: u8 = 0xE1;
 
-/// What the data of EXIF begins with.
+/// First bytes of EXIF data.
 const EXIF: &[u8] = b"Exif\0\0";
 
-/// What a JPEG says of itself.
+/// Size and orientation in the header of a JPEG file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outline {
     /// Width and height in pixels, as stored; `None` if it does not say so.
@@ -58,7 +58,7 @@ pub fn has_end(jpeg: impl BufRead) -> io::Result<bool> {
 /// What a picture says of itself before its first scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameHeader {
-    /// Its size.
+    /// Size of the picture.
     pub extent: Extent,
     /// 1 for gray, 3 for colour, 4 for CMYK.
     pub components: u8,
@@ -143,7 +143,7 @@ fn read_segment(
     Ok(())
 }
 
-/// A reader, and the bytes that were read of it.
+/// A reader that counts the bytes read.
 struct Counted<R> {
     read: R,
     bytes: u64,

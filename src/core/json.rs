@@ -19,7 +19,7 @@ macro_rules! names {
                 /// All that have a name of their own, in order.
                 pub const ALL: [Self; [$($name),+].len()] = [$(Self::$Variant),+];
 
-                /// Its name.
+                /// Name of the value.
                 pub const fn name(self) -> &'static str {
                     match self { $(Self::$Variant => $name,)+ $(Self::$Other => $other,)? }
                 }

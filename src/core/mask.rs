@@ -95,7 +95,7 @@ struct ByteRun {
 }
 
 impl MaskFill {
-    /// What `masks` fill in frames of `kind`.
+    /// The fill of `masks` in frames of `kind`.
     pub fn new(masks: &[Mask], kind: FrameKind) -> Self {
         let (width, height) = (kind.extent.width, kind.extent.height);
         let polygons: Vec<_> = masks.iter().map(|mask| edges_of(mask, kind)).collect();
@@ -142,7 +142,7 @@ impl MaskFill {
         }
     }
 
-    /// What the frames have in common.
+    /// Format, colour and extent that all frames share.
     pub fn kind(&self) -> FrameKind {
         self.kind
     }

@@ -39,9 +39,9 @@ impl fmt::Display for PixelAspect {
 /// Pixel aspect ratio, colour and scaling of a source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PixelFacts {
-    /// The shape of a pixel; square if nothing is known.
+    /// Shape of a pixel; square if unknown.
     pub pixel_aspect: PixelAspect,
-    /// `None` if it is not known.
+    /// Colorimetry; `None` if unknown.
     pub color: Option<Colorimetry>,
     /// The samples of 16-bit gray that became 0 and 255; `None` if the source has 8 bits.
     pub gray_range: Option<GrayRange>,

@@ -25,7 +25,7 @@ pub const TILES: &str = "tiles";
 /// Name, type and shape of a plane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlaneSpec {
-    /// Its name.
+    /// Name of the plane.
     pub name: &'static str,
     /// Axes, one letter each: `NCHW` is token, channel, row, column. Items are tokens where it begins with `N`.
     pub order: &'static str,

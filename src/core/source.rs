@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 #[cfg(feature = "serde")]
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::color::{ColorMatrix, ColorRange};
 use crate::file;
@@ -13,95 +13,140 @@ use crate::geometry::extent::Extent;
 use crate::gray::GrayScaling;
 use crate::mask::Mask;
 #[cfg(feature = "serde")]
-use crate::value::{ConfigValue, Location, Text, Whole, checked, optional};
+use crate::value::{
+    Color, ConfigValue, Location, Parameter, Real, Text, Whole, checked, optional, taken,
+};
 
-/// What to capture.
+/// Description of a source: the keys of a `[[stream]]` that are about it.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
+#[cfg_attr(feature = "serde", serde(default))]
 pub struct SourceSpec {
     /// Name of the stream, for logs and threads.
+    #[cfg_attr(feature = "serde", serde(skip))]
     pub stream: String,
-    /// Where its pipeline runs.
+    /// Content of the frames.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub content: Content,
+    /// Shorthand, description or file of the pipeline.
+    #[cfg_attr(feature = "serde", serde(rename = "+"))]
+    pub source: SourceChoice,
+    /// Process that the pipeline runs in.
     pub isolation: Isolation,
     /// Limits of its process, if it has one.
     pub limits: SourceLimits,
-    /// What its frames are.
-    pub content: Content,
-    /// Shorthand, description or file of the pipeline.
-    pub source: SourceChoice,
     /// Values for `${name}` and `${name:-default}` in the description.
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "parameters"))]
     pub parameters: BTreeMap<String, String>,
-    /// Whether the source waits for its consumer.
+    /// Whether frames that arrive faster than they are processed are dropped or delay the source.
     pub pace: Pace,
     /// Whether a file starts over at its end.
+    #[cfg_attr(feature = "serde", serde(rename = "loop"))]
     pub looped: bool,
-    /// Jitter buffer of network sources: `${latency_ms}` in the description.
+    /// Jitter buffer of an RTSP source, in milliseconds: `${latency_ms}` in the description.
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Whole<0, 60_000>, _, _>"))]
     pub latency_ms: u32,
-    /// How the certificates of servers are checked.
+    /// Check of the certificates of `https://` and `rtsps://` servers.
     pub tls: Tls,
-    /// Whether addresses and files that the source itself names are opened.
+    /// Whether addresses and files that the source itself names are opened: a playlist's segments, a redirect to another server.
     pub follow_addresses: bool,
     /// Limit for opening the source and for its first frame, together.
+    #[cfg_attr(
+        feature = "serde",
+        serde(
+            rename = "caps_timeout_ms",
+            serialize_with = "milliseconds",
+            deserialize_with = "caps_timeout"
+        )
+    )]
     pub caps_timeout: Duration,
-    /// How pictures are turned.
+    /// Rotation of decoded pictures.
     pub orientation: Orientation,
-    /// What becomes of damaged frames.
+    /// Handling of damaged frames.
     pub corrupted: CorruptedFrames,
-    /// Whether it is live; `None` as what arrives says.
+    /// Whether a source of a web server or a pipeline is live; `None` to decide by what arrives.
     pub live: Option<bool>,
-    /// Number of the video track, from 1; `None` for that of the largest pictures.
+    /// Number of the video track of a clip, from 1; `None` for that of the largest pictures.
+    #[cfg_attr(
+        feature = "serde",
+        serde(
+            skip_serializing_if = "Option::is_none",
+            deserialize_with = "optional::<Whole<1, 64>, _, _>"
+        )
+    )]
     pub track: Option<u32>,
-    /// Whether the pictures of a folder are scaled to the size of the first.
+    /// Whether the pictures of a folder are scaled to the size of the first; otherwise they must have it.
     pub scale_pictures: bool,
     /// Most pixels of a picture, before it is turned or scaled.
+    #[cfg_attr(
+        feature = "serde",
+        serde(deserialize_with = "checked::<Whole<1, 268_435_456>, _, _>")
+    )]
     pub max_pixels: u32,
     /// R, G and B behind what is transparent, unless the source is live.
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Color, _, _>"))]
     pub background: [u8; 3],
     /// Whether pictures are scaled so that their pixels are square.
     pub square_pixels: bool,
     /// Whether the pictures are interlaced, whatever their source says.
     pub interlaced: bool,
     /// What black and white are, whatever the source says; `None` as it says.
+    #[cfg_attr(
+        feature = "serde",
+        serde(skip_serializing_if = "Option::is_none", deserialize_with = "color_range")
+    )]
     pub range: Option<ColorRange>,
     /// The matrix of pictures in Y'CbCr, whatever the source says; `None` as it says.
+    #[cfg_attr(
+        feature = "serde",
+        serde(skip_serializing_if = "Option::is_none", deserialize_with = "color_matrix")
+    )]
     pub matrix: Option<ColorMatrix>,
     /// The samples of 16-bit gray that become black and white; `None` for all.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub gray_range: Option<GrayScaling>,
-    /// Mean interval of the frames that are taken; `None` takes all.
-    pub frame_interval: Option<Duration>,
-    /// Whether a lost pipeline is replaced.
+    /// Most frames a second that are taken, 0.01 to 1000; `None` takes all.
+    #[cfg_attr(
+        feature = "serde",
+        serde(
+            skip_serializing_if = "Option::is_none",
+            deserialize_with = "optional::<Real<1, 100_000>, _, _>"
+        )
+    )]
+    pub max_fps: Option<f64>,
+    /// Whether a lost camera or pipeline is reopened.
     pub restart: bool,
     /// A pipeline without a frame for this long is lost; `None` for never.
+    #[cfg_attr(
+        feature = "serde",
+        serde(
+            rename = "restart_timeout_ms",
+            serialize_with = "milliseconds_or_0",
+            deserialize_with = "restart_timeout"
+        )
+    )]
     pub restart_timeout: Option<Duration>,
-    /// Parts of the picture that are filled before anything reads them.
+    /// Parts of the picture that are filled before anything reads them; names are unique.
+    #[cfg_attr(feature = "serde", serde(rename = "mask"))]
     pub masks: Vec<Mask>,
 }
 
-impl SourceSpec {
-    /// Default of [`latency_ms`](Self::latency_ms).
-    pub const LATENCY_MS: u32 = 100;
-
-    /// Default of [`caps_timeout`](Self::caps_timeout), in milliseconds.
-    pub const CAPS_TIMEOUT_MS: u32 = 10_000;
-
-    /// Default of [`restart_timeout`](Self::restart_timeout), in milliseconds.
-    pub const RESTART_TIMEOUT_MS: u32 = 10_000;
-
-    /// A source of pictures with the defaults of a configuration.
-    pub fn new(stream: &str, source: SourceChoice) -> Self {
+impl Default for SourceSpec {
+    /// The test scene of the stream `camera`.
+    fn default() -> Self {
         Self {
-            stream: stream.to_owned(),
-            isolation: Isolation::None,
-            limits: SourceLimits::default(),
+            stream: "camera".to_owned(),
             content: Content::Pictures,
-            source,
+            source: SourceChoice::Shorthand("test".to_owned()),
+            isolation: Isolation::default(),
+            limits: SourceLimits::default(),
             parameters: BTreeMap::new(),
             pace: Pace::Realtime,
             looped: false,
-            latency_ms: Self::LATENCY_MS,
+            latency_ms: 100,
             tls: Tls::default(),
             follow_addresses: false,
-            caps_timeout: Duration::from_millis(Self::CAPS_TIMEOUT_MS.into()),
+            caps_timeout: Duration::from_secs(10),
             orientation: Orientation::Auto,
             corrupted: CorruptedFrames::Drop,
             live: None,
@@ -114,11 +159,23 @@ impl SourceSpec {
             range: None,
             matrix: None,
             gray_range: None,
-            frame_interval: None,
+            max_fps: None,
             restart: true,
-            restart_timeout: Some(Duration::from_millis(Self::RESTART_TIMEOUT_MS.into())),
+            restart_timeout: Some(Duration::from_secs(10)),
             masks: Vec::new(),
         }
+    }
+}
+
+impl SourceSpec {
+    /// A source of pictures in this process, with the defaults of a configuration.
+    pub fn new(stream: &str, source: SourceChoice) -> Self {
+        Self { stream: stream.to_owned(), source, isolation: Isolation::None, ..Self::default() }
+    }
+
+    /// Mean interval of the frames that are taken; `None` takes all.
+    pub fn frame_interval(&self) -> Option<Duration> {
+        self.max_fps.map(|rate| Duration::from_secs_f64(rate.recip()))
     }
 
     /// The kind of a shorthand.
@@ -127,12 +184,66 @@ impl SourceSpec {
     }
 }
 
-/// Where the pipeline of a source runs.
+/// Reads the values of a pipeline's parameters.
+///
+/// # Errors
+///
+/// If one is none.
+#[cfg(feature = "serde")]
+pub fn parameters<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<String, String>, D::Error> {
+    let parameters = BTreeMap::<String, Parameter>::deserialize(deserializer)?;
+    Ok(parameters.into_iter().map(|(name, value)| (name, value.into())).collect())
+}
+
+#[cfg(feature = "serde")]
+fn color_range<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ColorRange>, D::Error> {
+    const ALLOWED: &str = "\"full\" or \"limited\"";
+    taken(deserializer, ALLOWED, |given| ColorRange::from_name(given.text()?)).map(Some)
+}
+
+#[cfg(feature = "serde")]
+fn color_matrix<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<ColorMatrix>, D::Error> {
+    const ALLOWED: &str = "\"bt601\", \"bt709\", \"bt2020\", \"fcc\" or \"smpte240m\"";
+    taken(deserializer, ALLOWED, |given| ColorMatrix::from_name(given.text()?)).map(Some)
+}
+
+#[cfg(feature = "serde")]
+fn caps_timeout<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    let ms: u32 = checked::<Whole<100, 600_000>, _, _>(deserializer)?;
+    Ok(Duration::from_millis(ms.into()))
+}
+
+#[cfg(feature = "serde")]
+fn restart_timeout<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Duration>, D::Error> {
+    let ms: u32 = checked::<Whole<0, 3_600_000>, _, _>(deserializer)?;
+    Ok(Some(Duration::from_millis(ms.into())).filter(|timeout| !timeout.is_zero()))
+}
+
+#[cfg(feature = "serde")]
+fn milliseconds<S: Serializer>(timeout: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX))
+}
+
+#[cfg(feature = "serde")]
+fn milliseconds_or_0<S: Serializer>(
+    timeout: &Option<Duration>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    milliseconds(&timeout.unwrap_or_default(), serializer)
+}
+
+/// Process that the pipeline of a source runs in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum Isolation {
-    /// In the process that takes its frames.
+    /// The process that takes the frames.
     None,
     /// In a process of its own, with limits.
     #[default]
@@ -158,14 +269,14 @@ impl Default for SourceLimits {
     }
 }
 
-/// What the frames of a source are.
+/// Content of the frames of a source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub enum Content {
     /// Pictures; what is not readable is converted.
     #[default]
     Pictures,
-    /// Depth, which nothing else can be converted to.
+    /// Depth; other content cannot be converted to it.
     Depth,
 }
 
@@ -261,12 +372,12 @@ impl ShorthandKind {
     }
 }
 
-/// How the certificates of servers are checked.
+/// Check of servers' certificates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 #[cfg_attr(feature = "serde", serde(try_from = "ConfigValue", into = "ConfigValue"))]
 pub enum Tls {
-    /// By the system's certificate authorities.
+    /// The system's certificate authorities.
     #[default]
     Verify,
     /// Any certificate is taken.
@@ -300,15 +411,15 @@ impl From<Tls> for ConfigValue {
     }
 }
 
-/// What becomes of damaged frames.
+/// Handling of damaged frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum CorruptedFrames {
-    /// They are dropped and counted.
+    /// Drop and count damaged frames.
     #[default]
     Drop,
-    /// They are published like others.
+    /// Publish damaged frames like others.
     Show,
 }
 
@@ -323,7 +434,7 @@ pub enum Pace {
     EveryFrame,
 }
 
-/// How decoded pictures are turned, clockwise.
+/// Rotation of decoded pictures, clockwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 #[cfg_attr(feature = "serde", serde(try_from = "ConfigValue", into = "ConfigValue"))]
@@ -333,11 +444,11 @@ pub enum Orientation {
     Auto,
     /// As they are stored, whatever their tags say.
     Degrees0,
-    /// To the right.
+    /// A quarter to the right.
     Degrees90,
     /// Upside down.
     Degrees180,
-    /// To the left.
+    /// A quarter to the left.
     Degrees270,
 }
 

@@ -70,7 +70,7 @@ crate::codes!(Outside { Edge = 0, Mean = 1 });
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum Rounding {
-    /// To the nearest value, half up.
+    /// Round to the nearest value, half up.
     #[default]
     HalfUp,
     /// Down.
@@ -91,15 +91,19 @@ impl Rounding {
     }
 }
 
-/// Sides of a token in texels, both included; those of windows are larger.
+/// Sides of a token in texels, both included; those of windows are larger, and a sample has 1.
 pub const PATCH_SIDES: RangeInclusive<u32> = 8..=64;
 
 /// Sides of a window in texels, both included.
 pub const WINDOW_SIDES: RangeInclusive<u32> = 224..=1024;
 
+/// Side of a sample in texels, a token of the layout `samples`. Its texel has 32 bits, as devices write whole words.
+pub const SAMPLE_SIDE: u32 = 1;
+
 /// Whether a token may have `side` texels a side.
 pub fn is_patch_side(side: u32) -> bool {
-    side.is_multiple_of(2) && (PATCH_SIDES.contains(&side) || WINDOW_SIDES.contains(&side))
+    let is_even = side.is_multiple_of(2);
+    side == SAMPLE_SIDE || is_even && (PATCH_SIDES.contains(&side) || WINDOW_SIDES.contains(&side))
 }
 
 /// How 0..=255 becomes a model's input: (value / 255 - mean) / std, for R, G and B. As text it is the name of a preset, or the
@@ -144,16 +148,16 @@ impl Normalisation {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(from = "text::FormatKeys"))]
 pub struct TokenFormat {
-    /// P: side of a token in texels, even; see [`is_patch_side`].
+    /// P: side of a token in texels; see [`is_patch_side`].
     #[cfg_attr(feature = "serde", serde(rename = "patch"))]
     pub patch_side: u32,
     /// Number format of a texel.
     pub dtype: DType,
-    /// From 0..=255 to the number; [`Normalisation::NONE`] for [`DType::U8`].
+    /// Normalisation of 0..=255; [`Normalisation::NONE`] for [`DType::U8`].
     pub normalisation: Normalisation,
     /// What a texel without a real pixel is.
     pub outside: Outside,
-    /// How means become 8 bits.
+    /// Rounding of means to 8 bits.
     pub rounding: Rounding,
 }
 

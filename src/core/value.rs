@@ -72,7 +72,7 @@ impl ConfigValue {
         }
     }
 
-    /// A list of `N` of them.
+    /// A list of `N` numbers.
     pub fn numbers<const N: usize>(&self) -> Option<[f64; N]> {
         let Self::List(list) = self else { return None };
         list.iter().map(Self::number).collect::<Option<Vec<_>>>()?.try_into().ok()

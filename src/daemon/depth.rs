@@ -32,7 +32,7 @@ const APART: &str = "no depth picture within `bound_ms` of a frame: check their 
 pub(super) struct DepthInlet {
     stream: String,
     source: ReconnectingSource,
-    /// Of the depth pipeline alone.
+    /// Counters of the depth pipeline, apart from the stream's.
     own: Arc<StreamCounters>,
     pairing: Pairing<CapturedFrame>,
     /// Pictures that waited, and were dropped before any frame took them.
@@ -42,12 +42,7 @@ pub(super) struct DepthInlet {
     depth_rounds: ClipRounds,
     /// Whether pictures are paired by the time in their clips, as neither pipeline is live.
     by_stream_time: bool,
-    /// How long a frame waits for its picture; `None` if never.
-    wait_max: Option<Duration>,
-    /// Whether a frame timed out waiting for depth. Later frames do not wait until another depth picture has come.
-    was_too_slow: bool,
-    /// Its source if it turns out to be live, and cannot be waited for; `None` if the configuration says that it is not.
-    if_live: Option<SourceSpec>,
+    frame_wait: FrameWait,
     /// Time without a picture after which it is listed as stalled.
     stall_timeout: Duration,
     newest: Option<Instant>,
@@ -55,21 +50,35 @@ pub(super) struct DepthInlet {
     state: StreamState,
 }
 
-/// Since when no frame has got any depth, and the counts of frames with and without then.
+/// Whether frames wait for their depth picture.
+#[derive(Debug)]
+enum FrameWait {
+    /// Frames never wait: one of the pipelines is live.
+    Never,
+    /// Both pipelines play files: a frame waits for its picture, for `max` at most.
+    ForPicture {
+        max: Duration,
+        /// Whether a frame has timed out. Later frames do not wait until another depth picture has arrived.
+        is_too_slow: bool,
+        /// The source to open instead if depth turns out to be live; `None` if the configuration excludes that.
+        if_live: Option<Box<SourceSpec>>,
+    },
+}
+
+/// The time since a frame last got depth, and the counts of frames with and without depth at that time.
 #[derive(Debug)]
 struct PairingGap {
     since: Instant,
     paired: u64,
     unpaired: u64,
-    /// Whether this was logged.
-    is_told: bool,
+    is_logged: bool,
 }
 
 impl PairingGap {
     fn since_now(port: &StreamPort) -> Self {
         let counters = port.counters();
         let (paired, unpaired) = (counters.depth_paired.get(), counters.depth_unpaired.get());
-        Self { since: Instant::now(), paired, unpaired, is_told: false }
+        Self { since: Instant::now(), paired, unpaired, is_logged: false }
     }
 }
 
@@ -80,10 +89,15 @@ impl DepthInlet {
         let own = Arc::<StreamCounters>::default();
         // The frames of two clips lead, so that neither runs ahead, however often they start over.
         let are_clips = are_clips(config, depth);
-        let if_live = (are_clips && spec.pace == Pace::Realtime).then(|| spec.clone());
+        let if_live = (are_clips && spec.pace == Pace::Realtime).then(|| Box::new(spec.clone()));
         let pace = if are_clips { Pace::EveryFrame } else { spec.pace };
         let spec = SourceSpec { pace, ..spec };
-        let wait_max = (pace == Pace::EveryFrame).then_some(spec.caps_timeout);
+        let frame_wait = match pace {
+            Pace::EveryFrame => {
+                FrameWait::ForPicture { max: spec.caps_timeout, is_too_slow: false, if_live }
+            }
+            Pace::Realtime => FrameWait::Never,
+        };
         let source = redacted(&depth.source.text());
         port.update(|status| {
             let state = StreamState::Starting;
@@ -99,9 +113,7 @@ impl DepthInlet {
             frame_rounds: ClipRounds::default(),
             depth_rounds: ClipRounds::default(),
             by_stream_time: false,
-            wait_max,
-            was_too_slow: false,
-            if_live,
+            frame_wait,
             stall_timeout: Duration::from_millis(config.stall_timeout_ms.into()),
             newest: None,
             gap: PairingGap::since_now(port),
@@ -111,16 +123,17 @@ impl DepthInlet {
 
     /// Takes the pictures that have arrived, without waiting.
     pub(super) fn poll(&mut self, port: &StreamPort) {
-        // What waits for its frame is taken by that: a decoder must not run ahead.
-        if self.wait_max.is_none() {
+        // A clip's pictures wait for their frame, which takes them, so that the decoder does not run ahead.
+        let is_live = matches!(self.frame_wait, FrameWait::Never);
+        if is_live {
             for _ in 0..WAITING_MAX {
-                if !self.take(Duration::ZERO, port) {
+                if !self.receive(Duration::ZERO, port) {
                     break;
                 }
             }
         }
-        // Of one that waits for frames nothing is expected.
-        let silent = self.newest.map(|newest| newest.elapsed()).filter(|_| self.wait_max.is_none());
+        // A clip waits for the frames, so it cannot stall.
+        let silent = self.newest.map(|newest| newest.elapsed()).filter(|_| is_live);
         if self.state == StreamState::Live
             && silent.is_some_and(|silent| self.stall_timeout < silent)
         {
@@ -135,16 +148,16 @@ impl DepthInlet {
     fn watch_pairing(&mut self, port: &StreamPort) {
         let counters = port.counters();
         if counters.depth_paired.get() != self.gap.paired {
-            if self.gap.is_told {
+            if self.gap.is_logged {
                 self.enter(StreamState::Live, "", port);
             }
             self.gap = PairingGap::since_now(port);
         } else if self.state == StreamState::Live
-            && !self.gap.is_told
+            && !self.gap.is_logged
             && self.stall_timeout < self.gap.since.elapsed()
             && self.gap.unpaired < counters.depth_unpaired.get()
         {
-            self.gap.is_told = true;
+            self.gap.is_logged = true;
             tracing::warn!(
                 stream = self.stream,
                 reason = APART,
@@ -167,18 +180,23 @@ impl DepthInlet {
 
     /// Where both are files, waits until the picture of a frame of `at` is known, while `goes_on`.
     pub(super) fn wait(&mut self, at: Moment, port: &StreamPort, goes_on: impl Fn() -> bool) {
-        let Some(wait_max) = self.wait_max else { return };
-        let begun = Instant::now();
-        while !self.pairing.is_settled(at) && self.state != StreamState::Ended && goes_on() {
-            let slice = if self.was_too_slow { Duration::ZERO } else { WAIT_SLICE };
-            if self.take(slice, port) {
+        let started_at = Instant::now();
+        while let FrameWait::ForPicture { is_too_slow: was_too_slow, .. } = self.frame_wait
+            && !self.pairing.is_settled(at)
+            && self.state != StreamState::Ended
+            && goes_on()
+        {
+            let slice = if was_too_slow { Duration::ZERO } else { WAIT_SLICE };
+            if self.receive(slice, port) {
                 continue;
             }
-            if self.was_too_slow || self.wait_max.is_none() {
+            if was_too_slow {
                 return;
             }
-            if wait_max < begun.elapsed() {
-                self.was_too_slow = true;
+            if let FrameWait::ForPicture { max, is_too_slow, .. } = &mut self.frame_wait
+                && *max < started_at.elapsed()
+            {
+                *is_too_slow = true;
                 tracing::warn!(stream = self.stream, reason = TOO_SLOW, "depth is late");
                 return self.enter(StreamState::Stalled, TOO_SLOW, port);
             }
@@ -195,7 +213,7 @@ impl DepthInlet {
         let counters = port.counters();
         let (found, dropped) = self.pairing.pair(at);
         self.unused += dropped;
-        // One that was not filled by the same masks may show what they hide.
+        // A picture filled by other masks may show what the frame's masks hide.
         let found = found.filter(|frame| frame.mask_revision() == mask_revision);
         // The source has checked that it can be read.
         let picture = found.and_then(|frame| {
@@ -210,8 +228,8 @@ impl DepthInlet {
     }
 
     /// Takes one picture or event, waiting up to `timeout`; false if there was none.
-    fn take(&mut self, timeout: Duration, port: &StreamPort) -> bool {
-        match self.source.take(timeout) {
+    fn receive(&mut self, timeout: Duration, port: &StreamPort) -> bool {
+        match self.source.next_event(timeout) {
             SourceEvent::Frame(frame) => {
                 self.add(frame, port);
                 return true;
@@ -228,9 +246,11 @@ impl DepthInlet {
             SourceEvent::Ended(_) if self.state == StreamState::Ended => {}
             SourceEvent::Ended(end) => {
                 let is_live = end == End::Failed(CaptureError::EveryFrameLive);
-                if let Some(spec) = self.if_live.take().filter(|_| is_live) {
-                    self.source = ReconnectingSource::new(&spec, port.masks(), &self.own);
-                    self.wait_max = None;
+                if let FrameWait::ForPicture { if_live: Some(spec), .. } = &self.frame_wait
+                    && is_live
+                {
+                    self.source = ReconnectingSource::new(spec, port.masks(), &self.own);
+                    self.frame_wait = FrameWait::Never;
                     return false;
                 }
                 let reason = match end {
@@ -251,7 +271,9 @@ impl DepthInlet {
         port.counters().depth_late.add(is_late.into());
         self.unused += u64::from(has_dropped);
         self.newest = Some(Instant::now());
-        self.was_too_slow = false;
+        if let FrameWait::ForPicture { is_too_slow, .. } = &mut self.frame_wait {
+            *is_too_slow = false;
+        }
         if self.state != StreamState::Live {
             tracing::info!(stream = self.stream, "depth is arriving");
             self.gap = PairingGap::since_now(port);
@@ -282,9 +304,9 @@ impl DepthInlet {
 /// Whether pictures and depth are both played from files, as far as that is known. With `loop`, a pipeline is expected to have an end.
 fn are_clips(config: &StreamConfig, depth: &DepthConfig) -> bool {
     let is_clip = |source: &SourceChoice| source.kind().map(ShorthandKind::is_clip);
-    config.live != Some(true)
-        && is_clip(&config.source).unwrap_or(false)
-        && is_clip(&depth.source).unwrap_or(config.looped)
+    config.capture.live != Some(true)
+        && is_clip(&config.capture.source).unwrap_or(false)
+        && is_clip(&depth.source).unwrap_or(config.capture.looped)
 }
 
 /// The moment by which a picture is paired. Only clips start over.

@@ -9,11 +9,11 @@ use super::StreamFailure;
 use super::depth::DepthInlet;
 use super::views::{self, ViewChange, ViewThread};
 use crate::stream::{
-    AddViewError, NewView, Replacement, ServedView, Stepped, Stream, StreamBackend, ViewPace,
+    AddViewError, NewView, Replacement, ServedView, StepOutcome, Stream, StreamBackend, ViewPace,
 };
 use foveate::messages::end_text;
 use foveate_capture::reconnecting::{Loss, ReconnectingSource, SourceEvent};
-use foveate_capture::{CapturedFrame, End, SourceSpec, warn_of_picture};
+use foveate_capture::{CapturedFrame, End, warn_of_picture};
 use foveate_config::{StreamConfig, ViewConfig};
 use foveate_control::StreamState;
 use foveate_core::camera::Camera;
@@ -89,7 +89,7 @@ impl FrameLoop {
             .with_events(config.events)
             .with_motion(config.motion);
         let masks = Arc::clone(port.masks());
-        let source = ReconnectingSource::new(&SourceSpec::from(config), &masks, port.counters());
+        let source = ReconnectingSource::new(&config.source(), &masks, port.counters());
         let builder = stream.view_builder().clone();
         let view_thread = views::start(&config.name, builder, port.commands.clone())?;
         Ok(Self {
@@ -122,7 +122,7 @@ impl FrameLoop {
             Err(failure) => redacted(&chain(failure)),
         };
         tracing::info!(stream = self.name, reason = end_text(&reason), "the stream has ended");
-        // Before the source is dropped: a pipeline may take its time to stop.
+        // Before the source is dropped, because a pipeline may take long to stop.
         self.stream.end(&reason);
         self.port.ended(&reason);
         self.view_thread.end();
@@ -136,7 +136,7 @@ impl FrameLoop {
             if let Some(reason) = self.stop.get() {
                 return Ok(reason);
             }
-            let event = match self.source.take(POLL_INTERVAL) {
+            let event = match self.source.next_event(POLL_INTERVAL) {
                 SourceEvent::Ended(End::Eos) => return Ok("end of file"),
                 SourceEvent::Ended(End::Failed(error)) => return Err(error.into()),
                 event => event,
@@ -160,7 +160,7 @@ impl FrameLoop {
     fn iterate(&mut self, event: SourceEvent, depth_at: Moment) -> Result<(), StreamFailure> {
         self.change_views();
         match event {
-            SourceEvent::Frame(frame) => self.step(&frame, depth_at)?,
+            SourceEvent::Frame(frame) => self.process_frame(&frame, depth_at)?,
             SourceEvent::Lost(loss) => self.lose(&loss),
             SourceEvent::Corrupted => self.await_keyframe(),
             SourceEvent::Nothing | SourceEvent::Ended(_) => self.watch_for_stall(),
@@ -168,7 +168,11 @@ impl FrameLoop {
         Ok(())
     }
 
-    fn step(&mut self, frame: &CapturedFrame, depth_at: Moment) -> Result<(), StreamFailure> {
+    fn process_frame(
+        &mut self,
+        frame: &CapturedFrame,
+        depth_at: Moment,
+    ) -> Result<(), StreamFailure> {
         let stamp = frame.stamp();
         let Ok(view) = frame.view() else {
             self.port.counters().frames_refused.add(1);
@@ -188,9 +192,9 @@ impl FrameLoop {
             .and_then(|depth| depth.pair(depth_at, frame.mask_revision(), &self.port));
         let is_late = || self.source.is_late();
         let stepped = self.stream.step_with(&view, &stamp, picture.as_ref(), &is_late)?;
-        if stepped == Stepped::PublishedInNewSegments {
+        if stepped == StepOutcome::PublishedInNewSegments {
             self.announce(&view, frame.facts())?;
-        } else if stepped == Stepped::PublishedNewViews {
+        } else if stepped == StepOutcome::PublishedNewViews {
             self.stream.hand_out_segments()?;
         }
         if has_other_masks {
@@ -233,10 +237,10 @@ impl FrameLoop {
         });
         // Only now: a client with a segment may ask to look somewhere in the picture.
         self.stream.hand_out_segments()?;
-        let (begun, count) = self.formats;
-        let is_over = Duration::from_secs(1) <= begun.elapsed();
+        let (since, count) = self.formats;
+        let is_over = Duration::from_secs(1) <= since.elapsed();
         let unlogged = count.checked_sub(FORMATS_LOGGED_MAX).filter(|count| is_over && 0 < *count);
-        self.formats = if is_over { (Instant::now(), 1) } else { (begun, count + 1) };
+        self.formats = if is_over { (Instant::now(), 1) } else { (since, count + 1) };
         // A camera may change its format in each frame.
         if self.formats.1 <= FORMATS_LOGGED_MAX {
             if is_other {
@@ -254,7 +258,7 @@ impl FrameLoop {
             match change {
                 ViewChange::Add(view) => self.add_view(*view),
                 ViewChange::Remove(name) => {
-                    // There is none if it failed, or is being rebuilt.
+                    // The view is missing if it failed or is being rebuilt.
                     let removed = self.stream.remove_view(name.view());
                     removed.into_iter().for_each(|old| self.view_thread.discard(old));
                 }

@@ -61,7 +61,7 @@ pub enum DaemonError {
     /// The group of the socket does not exist.
     #[error("socket_group: unknown group {group}: add it, or configure another one")]
     NoGroup {
-        /// Its name.
+        /// Name of the group.
         group: String,
     },
     /// The address of the metrics cannot be listened on.
@@ -77,7 +77,7 @@ pub enum DaemonError {
     /// A system call failed that the daemon cannot do without.
     #[error("{what}")]
     System {
-        /// What failed.
+        /// The operation that failed.
         what: &'static str,
         /// The system's error.
         source: io::Error,
@@ -96,25 +96,25 @@ pub enum DaemonError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StreamFailure {
-    /// Its source delivers no frames.
+    /// The source delivers no frames.
     #[error(transparent)]
     Capture(#[from] CaptureError),
-    /// Its depth cannot be used.
+    /// The depth source cannot be used.
     #[error("its depth")]
     Depth(#[source] CaptureError),
-    /// Its backend is not available.
+    /// The configured backend is not available.
     #[error("no backend for the stream")]
     Backend(#[from] BackendError),
-    /// The gaze log that one of its views replays cannot be read.
+    /// The gaze log that a view replays cannot be read.
     #[error(transparent)]
     Policy(#[from] PolicyFileError),
-    /// The calibration of its camera cannot be used.
+    /// The calibration of the camera cannot be used.
     #[error(transparent)]
     Calibration(#[from] CalibrationError),
-    /// Its frames cannot be published.
+    /// The frames cannot be published.
     #[error(transparent)]
     Stream(#[from] StreamError),
-    /// No thread could be started for it.
+    /// The thread of the stream could not be started.
     #[error("cannot start a thread: raise the limit of threads (ulimit -u, TasksMax=)")]
     NoThread(#[source] io::Error),
     /// Its frame loop hit a bug; the log has the location.
@@ -153,7 +153,7 @@ enum DaemonEvent {
     Reload,
     StreamEnded {
         name: String,
-        /// The supervisor's number of it.
+        /// Number of the stream in the supervisor.
         number: u64,
         result: Result<(), StreamFailure>,
     },
@@ -180,7 +180,7 @@ pub fn run(
     forward_signals(sender.clone()).map_err(system("cannot wait for signals"))?;
     let directory = Directory::new().map_err(system("cannot make an event descriptor"))?;
     let mut supervisor = Supervisor::new(Arc::clone(&directory), backends, sender);
-    // Before the first client can ask for them.
+    // Register the streams before the first client can ask for them.
     let ports: Vec<_> =
         config.streams.iter().map(|stream| supervisor.register(stream, None)).collect();
     // Before any camera is opened, so that a second daemon does not disturb the first.
@@ -321,7 +321,7 @@ pub fn check<'a>(
     let workers = thread::available_parallelism().map_or(1, usize::from).min(streams.len());
     thread::scope(|scope| {
         for _ in 1..workers {
-            // Without it the others take longer.
+            // If a thread cannot be started, the others do its work.
             let _ = thread::Builder::new().name("check".to_owned()).spawn_scoped(scope, work);
         }
         work();
@@ -329,7 +329,7 @@ pub fn check<'a>(
     found.into_inner().into_values().flatten().collect()
 }
 
-/// What is wrong with `stream`.
+/// The reasons why `stream` would fail.
 fn failures_of(stream: &StreamConfig, deadline: Option<Instant>) -> Vec<StreamFailure> {
     let check = |spec: &SourceSpec| {
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
@@ -338,13 +338,13 @@ fn failures_of(stream: &StreamConfig, deadline: Option<Instant>) -> Vec<StreamFa
     let views = stream.views.iter().filter_map(|view| ServedView::try_from(view).err());
     let mut found: Vec<_> = views.map(StreamFailure::from).collect();
     found.extend(running::camera(stream).err());
-    found.extend(check(&SourceSpec::from(stream)).map(StreamFailure::from));
+    found.extend(check(&stream.source()).map(StreamFailure::from));
     let depth = stream.depth_source();
     found.extend(depth.and_then(|spec| check(&spec)).map(StreamFailure::Depth));
     found
 }
 
-/// Who may connect to the socket.
+/// Users that may connect to the socket.
 fn access(config: &DaemonConfig) -> Result<SocketAccess, DaemonError> {
     let group = config.socket_group.as_deref().map(group_number).transpose()?;
     Ok(SocketAccess { mode: config.socket_mode, group })
@@ -391,10 +391,11 @@ pub fn masked(config: &Config) -> Vec<SecretMask> {
 /// Masks what is secret in the configuration of a stream.
 fn masked_of(stream: &StreamConfig) -> SecretMask {
     let depth = stream.depth.as_ref();
-    let texts = [stream.source.text()].into_iter().chain(depth.map(|depth| depth.source.text()));
+    let texts =
+        [stream.capture.source.text()].into_iter().chain(depth.map(|depth| depth.source.text()));
     let texts: Vec<_> = texts.collect();
     let parameters = depth.into_iter().flat_map(|depth| depth.parameters.values());
-    let texts = texts.iter().chain(stream.parameters.values()).chain(parameters);
+    let texts = texts.iter().chain(stream.capture.parameters.values()).chain(parameters);
     texts.fold(SecretMask::new(&stream.secrets), |masked, text| masked.and_credentials_in(text))
 }
 
@@ -402,7 +403,7 @@ fn stream_spec(config: &StreamConfig, masks: Arc<Masks>) -> StreamSpec {
     StreamSpec {
         masks,
         name: config.name.clone(),
-        source: redacted(&config.source.text()),
+        source: redacted(&config.capture.source.text()),
         views: config.views.clone(),
         is_recording: false,
     }

@@ -162,7 +162,7 @@ impl ServiceNotifier {
     }
 
     fn send(&mut self, states: &[NotifyState<'_>]) {
-        // Does nothing without a socket.
+        // Without the service manager's socket this does nothing.
         let result = sd_notify::notify(states);
         if let Err(error) = &result
             && !self.has_failed

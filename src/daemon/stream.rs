@@ -26,7 +26,7 @@ pub use foveate_engine::backend::choice::{Backends, StreamBackend};
 use foveate_engine::depth::DepthPicture;
 use foveate_engine::{Engine, StageTimes, View};
 pub use foveate_gaze::controller::PolicyFileError;
-use foveate_gaze::relevance::seen::SeenParts;
+use foveate_gaze::relevance::seen::FrameParts;
 use foveate_gaze::view::{VIEWS_MAX, ViewSpec};
 use foveate_ring::{RingError, State, check_memory};
 pub use foveate_server::channel::REPLACED;
@@ -48,7 +48,7 @@ pub struct ServedView {
     pub spec: ViewSpec,
     /// Slots of its ring.
     pub slot_count: usize,
-    /// Which frames it publishes.
+    /// Frames that the view publishes.
     pub pace: ViewPace,
 }
 
@@ -90,7 +90,7 @@ pub enum StreamError {
     /// The backend refused.
     #[error("the backend failed")]
     Backend(#[from] BackendError),
-    /// A view wants depth, and the stream has none.
+    /// A view publishes depth, but the stream has no depth source.
     #[error("`depth` and `boxes` need [stream.depth], which the stream lacks")]
     NoDepth,
     /// A view wants boxes in space, and the camera's rays are not known.
@@ -107,7 +107,7 @@ pub enum StreamError {
     Ring {
         /// Name of the view.
         view: String,
-        /// What failed.
+        /// Error of the segment.
         source: RingError,
     },
 }
@@ -123,21 +123,21 @@ pub enum AddViewError {
     Full,
 }
 
-/// What a step did with its frame.
+/// Result of a step with one frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stepped {
+pub enum StepOutcome {
     /// No view published the frame: none has readers, or each limits its rate. The engine still processes it if events are
     /// detected or the GPU is lost.
     Unpublished,
     /// The frame was published in the segments that readers have.
     Published,
-    /// The same, and new views have their first segments, which readers must be given.
+    /// The frame was published, and new views have their first segments, which readers must be given.
     PublishedNewViews,
     /// The frame is the first of its kind: every view has a new segment, which readers must be given.
     PublishedInNewSegments,
 }
 
-impl Stepped {
+impl StepOutcome {
     fn of(is_wanted: bool, is_rebuilt: bool, has_new_views: bool) -> Self {
         match (is_wanted, is_rebuilt, has_new_views) {
             (false, ..) => Self::Unpublished,
@@ -148,7 +148,7 @@ impl Stepped {
     }
 }
 
-/// One stream: its engine and the views of it.
+/// A stream: its engine and its views.
 #[derive(Debug)]
 pub struct Stream {
     name: String,
@@ -168,16 +168,16 @@ pub struct Stream {
     builder: RingBuilder,
     /// Pixel aspect ratio and colour that segments give.
     picture: PixelFacts,
-    /// Whether the current segments give others.
+    /// Whether the current segments give another aspect ratio or colour.
     has_other_picture: bool,
     recovery: Recovery,
     has_new_views: bool,
     wants_motion: bool,
-    /// Those that feedback may refer to.
+    /// Capture times of the frames that feedback may refer to.
     times: FrameTimes,
-    /// When these arrived.
+    /// Arrival times of the same frames.
     arrivals: FrameTimes,
-    /// Looks for events; `None` if nobody asked for them.
+    /// Event detectors; `None` if no client asked for events.
     watch: Option<EventWatch>,
 }
 
@@ -242,7 +242,7 @@ impl Stream {
 
     /// Events of the newest frame that go to every view; per-view events are not included.
     pub fn events(&self) -> &[Event] {
-        self.watch.as_ref().map_or(&[], |watch| &watch.told)
+        self.watch.as_ref().map_or(&[], |watch| &watch.events)
     }
 
     /// Sets the camera whose calibration is published, and whether there is depth; to be called before the first frame.
@@ -277,7 +277,7 @@ impl Stream {
         &mut self,
         frame: &FrameView<'_>,
         stamp: &FrameStamp,
-    ) -> Result<Stepped, StreamError> {
+    ) -> Result<StepOutcome, StreamError> {
         self.step_with(frame, stamp, None, &|| false)
     }
 
@@ -293,7 +293,7 @@ impl Stream {
         stamp: &FrameStamp,
         depth: Option<&DepthPicture<'_>>,
         is_late: &dyn Fn() -> bool,
-    ) -> Result<Stepped, StreamError> {
+    ) -> Result<StepOutcome, StreamError> {
         let start_ns = monotonic_ns();
         let is_of_kind = self.engine.as_ref().is_some_and(|engine| engine.kind() == frame.kind());
         let has_other_picture = std::mem::take(&mut self.has_other_picture);
@@ -310,7 +310,7 @@ impl Stream {
         if !is_wanted && !self.chosen.is_lost() && self.watch.is_none() {
             self.counters.frames_rested.add(1);
             note_newest(&self.counters, stamp);
-            return Ok(Stepped::Unpublished);
+            return Ok(StepOutcome::Unpublished);
         }
         let Self {
             chosen,
@@ -341,8 +341,8 @@ impl Stream {
         if configured.iter().any(takes_depth) {
             engine.set_depth(depth);
         }
-        let begun = engine.begin_step(frame, stamp, configured, later);
-        let opened = if let Err(error) = begun {
+        let begin_result = engine.begin_step(frame, stamp, configured, later);
+        let opened = if let Err(error) = begin_result {
             chosen.fall_back(&error);
             let backend = chosen.build_on_cpu(frame.kind());
             let retired = engine.recover(backend, frame, stamp, views)?;
@@ -351,7 +351,7 @@ impl Stream {
             Span::NONE
         } else {
             let mut turns = Turns { engine, stamp, depth, extent, times, arrivals };
-            let opened = turns.take(later, first_turn, is_late);
+            let opened = turns.run(later, first_turn, is_late);
             engine.end_step(stamp, views);
             opened
         };
@@ -363,7 +363,7 @@ impl Stream {
         times.plan.start_ns = start_ns;
         count_frame(counters, engine, (&times, opened), stamp, is_wanted);
         let has_new_views = std::mem::take(&mut self.has_new_views);
-        Ok(Stepped::of(is_wanted, is_rebuilt, has_new_views))
+        Ok(StepOutcome::of(is_wanted, is_rebuilt, has_new_views))
     }
 
     /// Applies new masks from the next frame, `frame_seq`, on; `texels` of the coarse level are what they cover, `None` for no
@@ -371,10 +371,10 @@ impl Stream {
     pub fn masks_changed(&mut self, texels: Option<&TileSet>, frame_seq: u64) {
         if let Some(engine) = &mut self.engine {
             let nothing = TileSet::none_of(engine.coarse_extent());
-            engine.hide(texels.unwrap_or(&nothing), frame_seq, &mut self.views);
+            engine.apply_mask(texels.unwrap_or(&nothing), frame_seq, &mut self.views);
         }
         if let (Some(watch), Some(texels)) = (&mut self.watch, texels) {
-            watch.hide(texels);
+            watch.apply_mask(texels);
         }
         self.views.iter_mut().for_each(|view| view.sink.renew());
     }
@@ -482,7 +482,7 @@ impl Stream {
         self.engine.as_ref().map_or(0, Engine::generation)
     }
 
-    /// Where view `index` looks; `None` before the first frame.
+    /// Gaze of view `index`; `None` before the first frame.
     pub fn gaze(&self, index: usize) -> Option<&Gaze> {
         self.views.get(index)?.gaze()
     }
@@ -565,7 +565,7 @@ impl Stream {
         let change = self.change.for_source(self.is_exact);
         let mut engine = Engine::new(backend, change, self.generation).with_rays(rays);
         let reads_coarse = self.watch.is_some() || self.wants_motion;
-        engine.watch(SeenParts { coarse: reads_coarse, tiles: false });
+        engine.watch(FrameParts { coarse: reads_coarse, tiles: false });
         self.builder.set_target(engine.view_builder(), self.chosen.info(), self.picture);
         // Existing rings are replaced by ones of about the same size, so only first ones need more memory.
         let first = self.views.iter().filter(|view| view.sink.epoch().is_none());
@@ -597,7 +597,7 @@ impl Turns<'_> {
     /// Gives each of `views` a turn, beginning with number `first`, until `is_late`. The first one that had none is first at the next
     /// frame. However late, one has a turn that would otherwise leave out more than [`SHED_IN_ROW_MAX`] frames in a row, or that
     /// would have it at the same time as others. Returns how long it took.
-    fn take(
+    fn run(
         &mut self,
         views: &mut [View<Publisher>],
         first: &mut usize,

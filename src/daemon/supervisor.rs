@@ -111,7 +111,7 @@ impl Supervisor {
     /// `masks` of a stream of that name that it replaces, if it does.
     pub(super) fn register(&self, config: &StreamConfig, masks: Option<Arc<Masks>>) -> StreamPort {
         let masks = masks.unwrap_or_default();
-        masks.configure(config.masks.clone());
+        masks.configure(config.capture.masks.clone());
         self.directory.add_stream(stream_spec(config, masks))
     }
 
@@ -121,7 +121,7 @@ impl Supervisor {
         let number = self.started;
         let (name, ended) = (config.name.clone(), self.events.clone());
         let report = move |result| {
-            // Nobody receives it once the daemon is stopping.
+            // A stopping daemon has dropped the receiver.
             let _ = ended.send(DaemonEvent::StreamEnded { name, number, result });
         };
         let (redaction, masks) = (masked_of(&config), Arc::clone(port.masks()));
@@ -244,8 +244,11 @@ impl Supervisor {
     fn mask_all(&self, wanted: &[StreamConfig]) -> Vec<(String, u64)> {
         let changed = |stream: &StreamConfig| {
             let managed = self.streams.get(&stream.name)?;
-            let changes = self.goes_on(stream) && managed.config.masks != stream.masks;
-            changes.then(|| (stream.name.clone(), managed.masks.configure(stream.masks.clone())))
+            let changes =
+                self.goes_on(stream) && managed.config.capture.masks != stream.capture.masks;
+            changes.then(|| {
+                (stream.name.clone(), managed.masks.configure(stream.capture.masks.clone()))
+            })
         };
         wanted.iter().filter_map(changed).collect()
     }
@@ -253,12 +256,12 @@ impl Supervisor {
     /// Whether a stream runs, and nothing but masks and views differs from `wanted`.
     fn goes_on(&self, wanted: &StreamConfig) -> bool {
         self.streams.get(&wanted.name).is_some_and(|managed| {
-            let others = StreamConfig {
+            let mut others = StreamConfig {
                 views: managed.config.views.clone(),
-                masks: managed.config.masks.clone(),
                 secrets: managed.config.secrets.clone(),
                 ..wanted.clone()
             };
+            others.capture.masks.clone_from(&managed.config.capture.masks);
             managed.config == others && managed.thread.is_some()
         })
     }

@@ -23,7 +23,7 @@ const CHANGES_PENDING_MAX: usize = 16;
 pub(super) enum ViewChange {
     Add(Box<NewView>),
     Remove(ViewName),
-    /// The view continues as another one under the same name.
+    /// Another view replaces this one under the same name.
     Replace(Box<(ViewConfig, Replacement)>),
     SetPace(Box<ViewConfig>),
 }
@@ -197,7 +197,7 @@ impl ViewWorker {
         } else {
             self.build_replacement(config.clone())
         };
-        // An operator whose request timed out got the answer that nothing changed, so nothing may change.
+        // If the operator's request timed out, the answer was that nothing changed, so drop the change.
         let is_awaited = answer.send(built.as_ref().map(drop).map_err(refusal)).is_ok();
         let change = built.ok().filter(|_| is_awaited)?;
         settings.insert(config.name.clone(), config);

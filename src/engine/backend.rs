@@ -35,11 +35,11 @@ pub struct UpdateTimes {
     pub upload: Span,
     /// From the camera's samples to the levels that depend on one tile.
     pub ingest: Span,
-    /// What the ingested tiles look like.
+    /// Computes the features of the ingested tiles.
     pub features: Span,
     /// The levels above.
     pub reduce: Span,
-    /// From the pyramid to tokens.
+    /// Samples tokens from the pyramid.
     pub sample: Span,
     /// The CPU copies the tokens that the device could not write to their places.
     pub collect: Span,
@@ -150,7 +150,7 @@ pub trait Backend: fmt::Debug + Send {
     /// If the device is lost or a call fails.
     fn read_level(&mut self, level: u32) -> Result<Vec<u8>, BackendError>;
 
-    /// What the frames have in common.
+    /// Format, colour and extent that all frames share.
     fn kind(&self) -> FrameKind;
 
     /// The shape of the pyramid.
@@ -180,7 +180,7 @@ pub enum BackendError {
     ChangeOnOwnMemory {
         /// Name of the device.
         device: String,
-        /// Its kind, such as a discrete GPU.
+        /// Kind of the device, such as a discrete GPU.
         kind: String,
     },
     /// The driver may hang: another thread is still waiting for it to open a device.
@@ -189,7 +189,7 @@ pub enum BackendError {
         "the Vulkan driver has been opening a device for another stream for more than {seconds} s: restart the daemon if it hangs, or set backend = \"cpu\""
     )]
     DriverBusy {
-        /// How long this stream waited.
+        /// Seconds that this stream waited for the driver.
         seconds: u64,
     },
     /// Vulkan is configured, and this build has no Vulkan backend.

@@ -7,7 +7,7 @@ use foveate_core::frame::{FrameKind, FrameView};
 use foveate_core::geometry::fixation::Gaze;
 use foveate_gaze::view::ViewSpec;
 
-pub use self::picture::{Sampled, planned, planned_for};
+pub use self::picture::{PictureTokens, planned, planned_for};
 
 use crate::backend::BackendError;
 use crate::backend::cpu::batch::CpuBatch;
@@ -24,7 +24,7 @@ pub struct Batch {
     place: BatchBackend,
 }
 
-/// Where the pyramids are.
+/// The pyramids, on the device that samples them.
 #[derive(Debug)]
 pub(crate) enum BatchBackend {
     /// A thread takes a picture at a time.
@@ -39,7 +39,7 @@ impl Batch {
         Self { kind, spec, place }
     }
 
-    /// What the pictures have in common.
+    /// Format, colour and extent that all pictures share.
     pub fn kind(&self) -> FrameKind {
         self.kind
     }
@@ -61,7 +61,7 @@ impl Batch {
     pub fn sample(
         &mut self,
         pictures: &[(FrameView<'_>, &Gaze)],
-    ) -> Result<Vec<Sampled>, BackendError> {
+    ) -> Result<Vec<PictureTokens>, BackendError> {
         let Self { kind, spec, place } = self;
         for (frame, _) in pictures {
             assert_eq!(frame.kind(), *kind, "a picture of the batch's kind");

@@ -33,14 +33,14 @@ impl ChannelPlane {
     }
 
     /// Zeros until the next decision: those of the last one may tell what masks cover now.
-    pub(crate) fn hide(&mut self) {
+    pub(crate) fn apply_mask(&mut self) {
         self.bytes.fill(0);
         self.version += 1;
         self.frame_seq = 0;
     }
 
     /// Takes the channels of `scene`, if there was a decision since; 0 for an injected one that is not there.
-    pub(crate) fn take(&mut self, scene: &Scene) {
+    pub(crate) fn update(&mut self, scene: &Scene) {
         if self.names.is_empty() || self.decision == scene.decisions() {
             return;
         }
@@ -56,7 +56,7 @@ impl ChannelPlane {
                 target.copy_from_slice(&bits[..cell_bytes]);
             }
         }
-        (self.decision, self.frame_seq) = (scene.decisions(), scene.decided_of());
+        (self.decision, self.frame_seq) = (scene.decisions(), scene.decided_frame_seq());
         self.version += 1;
     }
 

@@ -33,7 +33,7 @@ impl StreamDepth {
     }
 
     /// Takes the picture that the next frames were paired with; `None` if they have none. One that it has already costs nothing.
-    pub fn take(&mut self, picture: Option<&DepthPicture<'_>>) {
+    pub fn set_picture(&mut self, picture: Option<&DepthPicture<'_>>) {
         let stamp = picture.map(|picture| picture.stamp);
         if let Some(DepthPicture { view, scale, .. }) = picture
             && self.stamp != stamp
@@ -51,7 +51,7 @@ impl StreamDepth {
         self.pyramid.as_ref().filter(|_| self.stamp.is_some())
     }
 
-    /// Which picture it is; zeros if there is none.
+    /// Identity of the depth picture; zeros before the first.
     pub fn stamp(&self) -> DepthStamp {
         self.stamp.unwrap_or_default()
     }
@@ -60,11 +60,11 @@ impl StreamDepth {
 /// A depth picture with its meaning.
 #[derive(Clone, Copy, Debug)]
 pub struct DepthPicture<'a> {
-    /// Its samples.
+    /// Samples of the picture.
     pub view: DepthView<'a>,
-    /// What they mean.
+    /// Unit and range of the samples.
     pub scale: DepthScale,
-    /// Which one it is.
+    /// Identity of the picture.
     pub stamp: DepthStamp,
 }
 
@@ -82,7 +82,7 @@ pub struct Measure {
 }
 
 impl Measure {
-    /// Of no pixel.
+    /// The statistics of an empty set of pixels.
     pub const NONE: Self = Self { sum: 0, count: 0, nearest: u32::MAX, farthest: 0 };
 
     /// Adds a pixel; 0 is unknown.
@@ -90,7 +90,7 @@ impl Measure {
     fn add_step(&mut self, step: u32) {
         self.sum += u64::from(step);
         self.count += u32::from(step != 0);
-        // Of an unknown depth this is the greatest number.
+        // Unknown depth (0) wraps to the greatest number.
         self.nearest = self.nearest.min(step.wrapping_sub(1));
         self.farthest = self.farthest.max(step);
     }
@@ -139,7 +139,7 @@ impl DepthPyramid {
         pyramid
     }
 
-    /// Takes another picture of the same extent.
+    /// Fills the pyramid from another picture of the same extent.
     fn fill(&mut self, picture: &DepthView<'_>, scale: &DepthScale) {
         self.step_m = scale.step_m(picture.format());
         let width = self.extent.width as usize;

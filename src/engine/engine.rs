@@ -15,7 +15,7 @@ use foveate_core::geometry::rule::IngestRule;
 use foveate_core::geometry::tile::TileSet;
 use foveate_gaze::detail::Detail;
 use foveate_gaze::motion::{Motion, Motions};
-use foveate_gaze::relevance::seen::{Seen, SeenParts, SeenTiles};
+use foveate_gaze::relevance::seen::{FrameParts, Seen, SeenTiles};
 use foveate_gaze::view::{VIEWS_MAX, ViewSpec};
 
 use crate::backend::cpu::detail::note_detail;
@@ -27,12 +27,12 @@ use crate::planes::{Planes, Sampler, SamplerSpec};
 use crate::sink::{FrameChanges, Sink};
 use crate::view::{View, ViewBuilder};
 
-/// When the stages of one frame ran, on CLOCK_MONOTONIC.
+/// Times on CLOCK_MONOTONIC at which the stages of one frame ran.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StageTimes {
     /// Token plans of the views, as far as they do not follow the detail of the frame.
     pub plan: Span,
-    /// From the frame to the tokens.
+    /// Update of the pyramid and the tokens.
     pub update: UpdateTimes,
     /// The detail of the frame, and planning and sampling of the views that follow it.
     pub adapt: Span,
@@ -62,17 +62,17 @@ pub struct Engine {
     generation: u64,
     coarse: CoarseLevel,
     /// `frame_seq` of the frame in `coarse`; `None` if no view reads it.
-    coarse_of: Option<u64>,
-    /// Motion of the coarse levels; `None` until somebody wants them.
+    coarse_frame_seq: Option<u64>,
+    /// Motion of the coarse levels; `None` until a view or an observer asks for it.
     motions: Option<Box<Motions>>,
     /// What somebody other than the views reads of each frame.
-    watched: SeenParts,
+    watched: FrameParts,
     /// What the backend keeps of the newest frame for views and others.
-    kept: SeenParts,
+    kept: FrameParts,
     depth: StreamDepth,
     /// What the tiles look like, for layouts that follow it; `None` until a view has one.
     detail: Option<Detail>,
-    /// By which the newest frame was ingested.
+    /// The rule that the newest frame was ingested by.
     rule: IngestRule,
     times: StageTimes,
 }
@@ -87,10 +87,10 @@ impl Engine {
             change,
             tracker: ChangeTracker::new(kind, change),
             coarse: CoarseLevel::new(backend.shape()),
-            coarse_of: None,
+            coarse_frame_seq: None,
             motions: None,
-            watched: SeenParts::default(),
-            kept: SeenParts::default(),
+            watched: FrameParts::default(),
+            kept: FrameParts::default(),
             depth: StreamDepth::default(),
             detail: None,
             rule: IngestRule { is_first: true, threshold: 0, refreshed: 0..0 },
@@ -109,7 +109,7 @@ impl Engine {
 
     /// Sets the depth picture of the frames from the next one on; `None` for none. One that it has already costs nothing.
     pub fn set_depth(&mut self, picture: Option<&DepthPicture<'_>>) {
-        self.depth.take(picture);
+        self.depth.set_picture(picture);
     }
 
     /// Returns a builder for views of this engine, usable on any thread.
@@ -131,7 +131,7 @@ impl Engine {
     /// Masks cover `texels` of the coarse level from the next frame, number `frame_seq`, on. The resident copy, and so the pyramid and the
     /// tokens, match that frame sample for sample, whatever the threshold, and what is kept of earlier frames for the gaze of `views` is
     /// black there.
-    pub fn hide<S>(&mut self, texels: &TileSet, frame_seq: u64, views: &mut [View<S>]) {
+    pub fn apply_mask<S>(&mut self, texels: &TileSet, frame_seq: u64, views: &mut [View<S>]) {
         self.tracker.match_next();
         let mut everything = TileSet::none_of(self.coarse.extent());
         let texels = if texels.grid() == everything.grid() {
@@ -141,11 +141,11 @@ impl Engine {
             everything.fill();
             &everything
         };
-        self.coarse.hide(texels);
+        self.coarse.apply_mask(texels);
         if let Some(motions) = &mut self.motions {
-            motions.hide(texels);
+            motions.apply_mask(texels);
         }
-        views.iter_mut().for_each(|view| view.hide(texels, frame_seq));
+        views.iter_mut().for_each(|view| view.apply_mask(texels, frame_seq));
     }
 
     /// Takes one frame through the stages and publishes the tokens of every view that is not resting.
@@ -191,7 +191,7 @@ impl Engine {
         for view in &mut *views {
             assert_eq!(view.generation, self.generation, "a view that was built for this engine");
             if !view.planes.is_resting() {
-                view.step(at, seen, shape);
+                view.plan_frame(at, seen, shape);
             }
         }
         self.keep(parts_read_by(views).and(parts_read_by(later)));
@@ -302,9 +302,9 @@ impl Engine {
             return Ok(());
         }
         let at = FrameTime::of(stamp);
-        // Of the frame before; nobody plans by its tiles, which are those of this frame already.
+        // The coarse level is of the frame before, but the tiles are of this frame already: leave them out.
         let seen = self.seen().map(|seen| Seen { tiles: None, ..seen });
-        view.step(at, seen, self.shape());
+        view.plan_frame(at, seen, self.shape());
         begin(std::slice::from_mut(view));
         if view.follows_detail() {
             self.sample_by_detail(at, view)?;
@@ -410,7 +410,7 @@ impl Engine {
     fn set_samplers<S>(&mut self, samplers: Vec<Sampler>, views: &mut [View<S>]) -> Vec<Sampler> {
         assert_eq!(samplers.len(), views.len(), "a sampler for each view");
         self.generation += 1;
-        self.kept = SeenParts::default();
+        self.kept = FrameParts::default();
         let views = views.iter_mut().zip(samplers);
         views.map(|(view, sampler)| view.set_sampler(sampler, self.generation)).collect()
     }
@@ -425,14 +425,14 @@ impl Engine {
         self.times = StageTimes { publish: Span::since(start_ns), ..times };
     }
 
-    /// What changed in the newest frame.
+    /// The changes of the newest frame.
     fn changes(&self) -> FrameChanges<'_> {
         FrameChanges {
             shape: self.shape(),
             tracker: &self.tracker,
             rgb_bound: self.rgb_bound(),
             depth: &self.depth,
-            // Of the frame before: that of this one takes its coarse level, which is read after publishing.
+            // The motion of the frame before: this frame's needs the coarse level, which is read after publishing.
             motion: self.motions().and_then(Motions::newest).and_then(Motion::published),
         }
     }
@@ -446,7 +446,7 @@ impl Engine {
     }
 
     /// Has the backend keep what the views read, and others, of the frame to come too.
-    fn keep(&mut self, read_by_views: SeenParts) {
+    fn keep(&mut self, read_by_views: FrameParts) {
         let before = std::mem::replace(&mut self.kept, read_by_views.and(self.watched));
         if before.coarse != self.kept.coarse {
             self.backend.keep_coarse(self.kept.coarse);
@@ -526,13 +526,13 @@ impl Engine {
     }
 
     /// Sets what somebody other than the views reads of each frame, from the next one on.
-    pub fn watch(&mut self, watched: SeenParts) {
+    pub fn watch(&mut self, watched: FrameParts) {
         self.watched = watched;
     }
 
     /// The coarse level of the newest frame, if it was read.
     pub fn coarse(&self) -> Option<&CoarseLevel> {
-        self.coarse_of.map(|_| &self.coarse)
+        self.coarse_frame_seq.map(|_| &self.coarse)
     }
 
     /// Columns and rows of the coarse level.
@@ -547,7 +547,7 @@ impl Engine {
             changed_frame: self.tracker.changed_frames(),
             black: self.black(),
         });
-        let frame_seq = self.coarse_of?;
+        let frame_seq = self.coarse_frame_seq?;
         let motion = self.motions();
         Some(Seen { coarse: &self.coarse, frame_seq, motion, tiles, plan: None })
     }
@@ -559,7 +559,7 @@ impl Engine {
 
     /// Copies the coarse level of the newest frame out of the pyramid if somebody reads it.
     fn update_coarse(&mut self, at: FrameTime) {
-        self.coarse_of = None;
+        self.coarse_frame_seq = None;
         if self.kept.coarse {
             match self.backend.read_coarse(&mut self.coarse) {
                 Ok(()) => self.note_coarse(at),
@@ -573,12 +573,12 @@ impl Engine {
 
     /// Motion up to the newest frame; `None` unless somebody reads the coarse level.
     pub fn motions(&self) -> Option<&Motions> {
-        self.motions.as_deref().filter(|_| self.coarse_of.is_some())
+        self.motions.as_deref().filter(|_| self.coarse_frame_seq.is_some())
     }
 
     /// The coarse level is now of the frame `at`.
     fn note_coarse(&mut self, at: FrameTime) {
-        self.coarse_of = Some(at.frame_seq);
+        self.coarse_frame_seq = Some(at.frame_seq);
         let shape = self.shape();
         let motions = self.motions.get_or_insert_with(|| Box::new(Motions::new(shape)));
         match self.backend.pool() {
@@ -589,7 +589,7 @@ impl Engine {
         }
     }
 
-    /// What the frames have in common.
+    /// Format, colour and extent that all frames share.
     pub fn kind(&self) -> FrameKind {
         self.kind
     }
@@ -604,7 +604,7 @@ impl Engine {
         self.generation
     }
 
-    /// Which tiles changed, and when.
+    /// The tiles that changed, each with its newest changed frame.
     pub fn tracker(&self) -> &ChangeTracker {
         &self.tracker
     }
@@ -620,9 +620,9 @@ impl Engine {
     }
 }
 
-/// What the views decide by, all together.
-fn parts_read_by<S>(views: &[View<S>]) -> SeenParts {
-    views.iter().map(View::reads).fold(SeenParts::default(), SeenParts::and)
+/// Everything that the decisions of any of `views` read.
+fn parts_read_by<S>(views: &[View<S>]) -> FrameParts {
+    views.iter().map(View::reads).fold(FrameParts::default(), FrameParts::and)
 }
 
 /// Asks the sinks of the views that do not rest where the texels of this frame go.

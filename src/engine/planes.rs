@@ -23,7 +23,7 @@ const EVEN_RELEVANCE: f32 = 1.0;
 /// Token format, capacity and comparison mode that a sampler is built for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SamplerSpec {
-    /// What a token looks like in memory.
+    /// Number format of a token.
     pub format: TokenFormat,
     /// Most tokens of a plan.
     pub capacity: usize,
@@ -58,7 +58,7 @@ impl Sampler {
         self.0.downcast_ref().expect("a sampler of this backend")
     }
 
-    /// As [`get`](Self::get).
+    /// Mutable access to the backend's own state; panics like [`get`](Self::get).
     pub(crate) fn get_mut<T: 'static>(&mut self) -> &mut T {
         self.0.downcast_mut().expect("a sampler of this backend")
     }
@@ -85,9 +85,9 @@ pub struct Planes {
     records: Vec<TokenRecord>,
     /// The records of the frame before the plan with their rows, ordered by [`place`]; none once a frame of the plan has been recorded.
     records_before: Vec<(TokenRecord, Option<u32>)>,
-    /// Tokens of the newest recorded frame that the one before had too.
+    /// Tokens of the newest recorded frame that the frame before had too, byte for byte.
     kept: usize,
-    /// The same, whether or not with the same bytes.
+    /// Tokens of the newest recorded frame whose place the frame before had too, whatever their bytes.
     in_place: usize,
     /// Updates so far.
     update: u64,
@@ -176,7 +176,7 @@ impl Planes {
         self.relevance.resize(tokens.len(), EVEN_RELEVANCE);
         let is_next = self.records_before.is_empty();
         if is_next {
-            // Records of frames; those of a plan that no frame was recorded by are zeros.
+            // Keep only records that a frame was recorded by: the records of an unused plan are zeros.
             let rows = (0..).map(|index| self.reuse.published_row(index));
             self.records_before.extend(self.records.drain(..).zip(rows));
             self.records_before.retain(|(record, _)| 0 < record.size);
@@ -299,7 +299,7 @@ impl Planes {
         self.stale = stale;
     }
 
-    /// Returns whether this update samples nothing.
+    /// Starts an update. Returns whether it samples nothing.
     fn begin_update(&mut self, ingests: bool) -> bool {
         self.update += 1;
         self.stale.clear();
@@ -334,7 +334,7 @@ impl Planes {
                 None => &self.records[index],
             };
             let is_in_place = place(before) == place(&record);
-            // Without a real pixel it is the mean, whatever changes beside it.
+            // A token without a real pixel holds the mean, whatever changes beside it.
             let has_pixels = 0 < record.columns && 0 < record.rows;
             let is_constant = !has_pixels && self.spec.format.outside == Outside::Mean;
             let changed_frame = if self.reuse.settle(index) || is_constant && is_in_place {

@@ -60,14 +60,14 @@ struct Affinity {
     origin: Instant,
 }
 
-/// Whom the helpers help.
+/// The thread that the helpers work for.
 #[derive(Clone, Copy, Debug)]
 struct HelpedThread {
     /// The thread, as the system numbers it.
     thread: u32,
-    /// Its processor, which they are kept off.
+    /// The processor of the helped thread, which helpers are kept off.
     avoided: u16,
-    /// When that was last set, in ms; wraps around after a minute.
+    /// Time of the last change, in ms since `Affinity::origin`; wraps around after a minute.
     since_ms: u16,
 }
 
@@ -103,7 +103,7 @@ impl Pool {
         Self { board, affinity, helpers, instructions: Instructions::best() }
     }
 
-    /// The same for work with these vector instructions.
+    /// Limits the vector instructions of the work to `instructions`.
     #[must_use]
     pub fn limited_to(mut self, instructions: Instructions) -> Self {
         self.instructions = instructions;
@@ -187,7 +187,7 @@ impl Affinity {
 
     /// Registers the calling thread as the helper of this number.
     fn enter(&self, index: usize) {
-        // SYNC(helped): of this store and that of a frame loop, one sees the other.
+        // SYNC(helped): either this thread sees the store of a frame loop, or the frame loop sees this one.
         self.helpers[index].store(gettid().as_raw_nonzero().get(), Ordering::SeqCst);
         let helped = self.helped.load(Ordering::SeqCst);
         if helped != HelpedThread::NOBODY {
@@ -200,7 +200,7 @@ impl Affinity {
     fn avoid(&self, processor: usize) {
         let packed = self.helped.load(Ordering::Relaxed);
         let helped = HelpedThread::unpacked(packed);
-        // Of a larger machine, no other processor can be avoided.
+        // `CpuSet` cannot name the processors of a larger machine, so no processor is avoided there.
         let Some(avoided) = u16::try_from(processor).ok().filter(|_| processor < CpuSet::MAX_CPU)
         else {
             return;
@@ -228,7 +228,7 @@ impl Affinity {
         }
     }
 
-    /// If the kernel refuses, because there is no other processor, the helper stays where it is.
+    /// If the kernel refuses, because the helper has no other processor, the helper stays where it is.
     fn keep_off(&self, helper: Pid, processor: u16) {
         let mut others = self.allowed;
         others.unset(processor.into());
@@ -237,7 +237,7 @@ impl Affinity {
 }
 
 impl HelpedThread {
-    /// Packed: nobody has been helped yet. No thread has this number.
+    /// Packed value before a thread has been helped. No thread has this number.
     const NOBODY: u64 = u64::MAX;
 
     fn packed(self) -> u64 {

@@ -34,7 +34,7 @@ pub(crate) struct Reuse {
 }
 
 impl Reuse {
-    /// Nothing is known yet.
+    /// An empty memory: every token is sampled at first.
     pub(crate) fn new(SamplerSpec { capacity, keeps_unchanged, .. }: SamplerSpec) -> Self {
         let room = if keeps_unchanged { capacity } else { 0 };
         Self {
@@ -93,7 +93,7 @@ impl Reuse {
         self.first_row + index
     }
 
-    /// The first of these rows.
+    /// The row in which texels of the plan's first token are remembered.
     pub(crate) fn first_row(&self) -> u32 {
         self.first_row
     }

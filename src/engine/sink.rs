@@ -4,7 +4,7 @@ use arrayvec::ArrayVec;
 use foveate_core::frame::{FrameStamp, PictureMotion};
 use foveate_core::geometry::fixation::Gaze;
 use foveate_core::geometry::pyramid::PyramidShape;
-use foveate_ring::abi::MAX_PLANE_COUNT;
+use foveate_ring::abi::PLANE_COUNT_MAX;
 use foveate_ring::{FrameHead, Items, TokenFrame, Writer};
 
 pub use self::memory::Memory;
@@ -15,10 +15,10 @@ use crate::planes::Planes;
 
 mod memory;
 
-/// What was sampled of one frame for one view.
+/// The tokens and planes of one view in one frame.
 #[derive(Clone, Copy, Debug)]
 pub struct SampledFrame<'a> {
-    /// Which camera frame it was sampled from.
+    /// Identity of the camera frame that was sampled.
     pub stamp: FrameStamp,
     /// Fixation and relevance that the plan was made for.
     pub gaze: &'a Gaze,
@@ -30,11 +30,11 @@ pub struct SampledFrame<'a> {
     pub plan_since: u64,
     /// Whether the plan begins with this frame, and could have kept some of the one before, but that was forgotten.
     pub is_planned_afresh: bool,
-    /// What changed in the frame, for all views of it.
+    /// The changes of the frame, which all views share.
     pub changes: &'a FrameChanges<'a>,
     /// The tokens.
     pub planes: &'a Planes,
-    /// What the scorer read.
+    /// Plane of channels that the scorer read.
     pub channels: &'a ChannelPlane,
     /// Depth of the tokens.
     pub depth: &'a DepthPlanes,
@@ -42,16 +42,16 @@ pub struct SampledFrame<'a> {
     pub tiles: &'a [u64],
 }
 
-/// What changed in a frame.
+/// The changes of one frame against the frame before.
 #[derive(Clone, Copy, Debug)]
 pub struct FrameChanges<'a> {
     /// The pyramid of the frame.
     pub shape: PyramidShape,
-    /// Which tiles changed, and when.
+    /// The tiles that changed, each with its newest changed frame.
     pub tracker: &'a ChangeTracker,
     /// Most by which a channel of a texel may differ from the one made of this frame.
     pub rgb_bound: u32,
-    /// Its depth.
+    /// The newest depth picture.
     pub depth: &'a StreamDepth,
     /// How the picture moved up to the frame before; `None` if it is not known.
     pub motion: Option<PictureMotion>,
@@ -60,7 +60,7 @@ pub struct FrameChanges<'a> {
 impl SampledFrame<'_> {
     /// The planes of [`ViewSpec::planes`](foveate_gaze::view::ViewSpec::planes), of which the first, the texels, is empty: they went
     /// where the sink said.
-    pub fn plane_bytes(&self) -> ArrayVec<&[u8], MAX_PLANE_COUNT> {
+    pub fn plane_bytes(&self) -> ArrayVec<&[u8], PLANE_COUNT_MAX> {
         let channels = Some(self.channels.bytes()).filter(|bytes| !bytes.is_empty());
         let relevance = bytemuck::cast_slice(self.planes.relevance());
         let tiles = Some(self.tiles).filter(|tiles| !tiles.is_empty()).map(bytemuck::cast_slice);
@@ -72,7 +72,7 @@ impl SampledFrame<'_> {
     #[expect(clippy::cast_possible_truncation, reason = "a source has at most 512 x 512 tiles")]
     pub fn token_frame(&self) -> TokenFrame<'_> {
         let FrameChanges { tracker, rgb_bound, motion, .. } = *self.changes;
-        let mut planes = [&[][..]; MAX_PLANE_COUNT];
+        let mut planes = [&[][..]; PLANE_COUNT_MAX];
         for (plane, bytes) in planes.iter_mut().zip(self.plane_bytes()) {
             *plane = bytes;
         }
@@ -95,13 +95,13 @@ impl SampledFrame<'_> {
             records: self.planes.records(),
             planes,
             versions: self.planes.versions(),
-            // Neither ever falls, so the sum is another one whenever one of them is.
+            // Both only grow, so the sum changes whenever one of them does.
             whole_version: self.channels.version() + self.tiles.iter().max().unwrap_or(&0),
         }
     }
 }
 
-/// Takes the token frames of one view.
+/// Receives the token frames of one view.
 pub trait Sink {
     /// Begins the next frame, and says where its texels go; `None` leaves them with the view. May be called again before
     /// [`publish`](Self::publish), if the backend failed.

@@ -9,7 +9,7 @@ use foveate_core::geometry::tile::TileSet;
 use foveate_gaze::controller::Controller;
 use foveate_gaze::detail::Detail;
 use foveate_gaze::feedback::Feedback;
-use foveate_gaze::relevance::seen::{Seen, SeenParts};
+use foveate_gaze::relevance::seen::{FrameParts, Seen};
 use foveate_gaze::view::{Needs, ViewSpec};
 
 use crate::backend::{BackendError, SamplerMaker};
@@ -35,7 +35,7 @@ pub struct View<S> {
     /// The gaze of the newest frame, where the plan waits for the frame's detail.
     decided: Option<Gaze>,
     /// What the token plan was made for; `None` before the first plan.
-    planned: Option<Planned>,
+    planned: Option<PlanInput>,
     /// Of each tile the newest frame that changed it, where that is published.
     tiles: Vec<u64>,
     /// The newest frame from which masks cover something else than before.
@@ -44,13 +44,13 @@ pub struct View<S> {
     feedback_ns: u64,
     /// When the feedback that led to the newest of the clients' fixations arrived; 0 if there is none.
     asked_ns: u64,
-    /// Where its tokens go.
+    /// Receives the token frames.
     pub sink: S,
 }
 
-/// What a token plan was made for.
+/// Input of a token plan.
 #[derive(Debug)]
-struct Planned {
+struct PlanInput {
     gaze: Gaze,
     /// The first frame sampled by this plan.
     since_frame: u64,
@@ -63,7 +63,7 @@ struct Planned {
 pub struct ViewBuilder {
     pub(crate) generation: u64,
     pub(crate) kind: FrameKind,
-    /// For [`SamplerSpec::keeps_unchanged`].
+    /// Value of [`SamplerSpec::keeps_unchanged`] for new views.
     pub(crate) keeps_unchanged: bool,
     pub(crate) make_sampler: SamplerMaker,
 }
@@ -162,7 +162,7 @@ impl<S> View<S> {
     /// Applies the newest feedback from before the frame of `at`. It arrived at `feedback_ns` on CLOCK_MONOTONIC.
     pub fn take_feedback(&mut self, feedback: &Feedback, at: FrameTime, feedback_ns: u64) {
         self.feedback_ns = feedback_ns;
-        self.gaze_step(at, |gaze| gaze.take(feedback, at));
+        self.gaze_step(at, |gaze| gaze.accept_feedback(feedback, at));
     }
 
     /// Makes the next plan as if it were the first, for a consumer who has nothing yet.
@@ -172,18 +172,18 @@ impl<S> View<S> {
     }
 
     /// Masks cover `texels` of the coarse level from the next frame, number `frame_seq`, on.
-    pub(crate) fn hide(&mut self, texels: &TileSet, frame_seq: u64) {
-        self.channels.hide();
-        // Tokens within the threshold may have shown consumers what is hidden now.
+    pub(crate) fn apply_mask(&mut self, texels: &TileSet, frame_seq: u64) {
+        self.channels.apply_mask();
+        // Tokens that stayed within the threshold may have shown what the masks cover now.
         self.hidden_since = frame_seq;
-        // What tokens were published with may have been of what is hidden now.
+        // The texels that tokens were published with may be of pixels that are covered now.
         self.planes.forget_samples();
         if let Some(gaze) = &mut self.gaze {
-            gaze.hide(texels, frame_seq);
+            gaze.apply_mask(texels, frame_seq);
         }
-        // Where it was looked at may tell what was there.
+        // A past fixation may give away what is covered now.
         if let Needs::Fixations(sight) = &mut self.needs {
-            sight.hide(texels);
+            sight.apply_mask(texels);
         }
         // A plan that follows a map keeps some of the plan before, and one that follows detail what was delivered.
         if self.follows_detail()
@@ -257,7 +257,12 @@ impl<S> View<S> {
     }
 
     /// Plans the tokens of the frame of `at` for where it looks; `seen` is the frame before.
-    pub(crate) fn step(&mut self, at: FrameTime, seen: Option<Seen<'_>>, shape: PyramidShape) {
+    pub(crate) fn plan_frame(
+        &mut self,
+        at: FrameTime,
+        seen: Option<Seen<'_>>,
+        shape: PyramidShape,
+    ) {
         let gaze = self.gaze_step(at, |gaze| gaze.arrive(at, seen));
         if self.gaze.as_ref().is_some_and(Controller::plans_afresh) {
             self.forget_plan();
@@ -268,7 +273,7 @@ impl<S> View<S> {
             let plan = self.plan(&gaze, shape);
             self.planes.set_plan(plan, shape.extent());
             let is_afresh = self.planned.is_none() && gaze.leading_reason().is_some();
-            self.planned = Some(Planned { gaze, since_frame: at.frame_seq, is_afresh });
+            self.planned = Some(PlanInput { gaze, since_frame: at.frame_seq, is_afresh });
         }
     }
 
@@ -295,8 +300,8 @@ impl<S> View<S> {
         gaze.decide(seen.map(|seen| Seen { plan: Some(plan), ..seen }), need, changed_frame);
     }
 
-    /// What its next decisions read.
-    pub(crate) fn reads(&self) -> SeenParts {
+    /// The parts of a frame that the next decisions read.
+    pub(crate) fn reads(&self) -> FrameParts {
         let most = self.spec.reads();
         self.gaze.as_ref().map_or(most, |gaze| gaze.reads(most))
     }
@@ -311,7 +316,7 @@ impl<S> View<S> {
         self.needs.levels().filter(|_| !self.planes.is_resting())
     }
 
-    /// Plans the tokens of the frame of `at` by its `detail`, for the gaze that the newest [`step`](Self::step) decided.
+    /// Plans the tokens of the frame of `at` by its `detail`, for the gaze that the newest [`plan_frame`](Self::plan_frame) decided.
     pub(crate) fn plan_by_detail(
         &mut self,
         detail: &Detail,
@@ -341,14 +346,14 @@ impl<S> View<S> {
             planned => {
                 self.planes.set_plan(plan, shape.extent());
                 let (since_frame, is_afresh) = (at.frame_seq, planned.is_none());
-                *planned = Some(Planned { gaze, since_frame, is_afresh });
+                *planned = Some(PlanInput { gaze, since_frame, is_afresh });
             }
         }
     }
 
     fn plan(&self, gaze: &Gaze, shape: PyramidShape) -> TokenPlan {
         // The previous plan is kept against noise while the same map leads.
-        let is_led_alike = |planned: &&Planned| {
+        let is_led_alike = |planned: &&PlanInput| {
             let reason = |gaze: &Gaze| gaze.leading_reason();
             reason(gaze).is_some() && reason(&planned.gaze) == reason(gaze)
         };
@@ -367,10 +372,10 @@ impl<S: Sink> View<S> {
         let relevance = planned.gaze.relevance.as_ref().map(|relevance| &relevance.map);
         self.planes.record(changes.shape.extent(), changes.tracker, relevance);
         if let Some(scene) = gaze.scene() {
-            self.channels.take(scene);
+            self.channels.update(scene);
         }
         let extent = changes.shape.extent();
-        self.depth.take(changes.depth, self.planes.records(), extent, planned.since_frame);
+        self.depth.measure(changes.depth, self.planes.records(), extent, planned.since_frame);
         self.tiles.clear();
         if self.spec.publishes_tiles() {
             let changed = changes.tracker.changed_frames().iter();

@@ -21,30 +21,30 @@ const SAME_PX: f64 = 0.5;
 /// How far the reach of a peak in its map is, in standard deviations of the inhibition around it.
 const REACH: f64 = 2.0;
 
-/// What a map becomes.
+/// A map after compensation.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Placed {
-    /// Nothing moved, or nothing is known of it.
+    /// No motion, or unknown motion: the map is unchanged.
     AsItIs,
-    /// It has moved.
+    /// The moved map.
     At(AttentionMap),
-    /// All of it has left the picture.
+    /// The whole map has left the picture.
     Nowhere,
 }
 
 /// Motion since a frame.
 struct Path<'a> {
     steps: &'a [Motion],
-    /// Of the frame to come.
+    /// Motion of the frame to come.
     next: Option<&'a Motion>,
 }
 
 impl<'a> Path<'a> {
     /// `None` if it is not known any more, or after a cut.
     fn since(motions: &'a Motions, frame_seq: u64) -> Option<Self> {
-        // Over a gap it says nothing of one frame.
+        // Motion over a gap is not the motion of one frame.
         let is_of_one = |newest: &&Motion| newest.frames().0 + 1 == newest.frames().1;
-        // Where something is in the frame to come is known already of what lies there.
+        // A place in the frame to come needs no further motion.
         let is_before = |newest: &&Motion| frame_seq <= newest.frames().1;
         let next = motions.newest().filter(is_of_one).filter(is_before);
         let path = Self { steps: motions.since(frame_seq)?, next };
@@ -153,7 +153,7 @@ pub(super) fn placed(
 #[derive(Clone, Copy, Debug)]
 struct MovingObject {
     from: (f64, f64),
-    /// `None` if it moves with the picture.
+    /// Motion against the picture; `None` if the object moves with the picture.
     shift: Option<(f64, f64)>,
 }
 

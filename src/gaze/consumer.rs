@@ -34,7 +34,7 @@ struct Consumer {
     placed: Option<(Option<Arc<AttentionMap>>, u64)>,
     /// Of the newest map; `None` until a decision made it, or where the map says nothing.
     relevance: Option<Arc<Relevance>>,
-    /// Of the newest map; `None` until a decision found them.
+    /// Peaks of the newest map; `None` until a decision finds them.
     peaks: Option<Peaks>,
     /// The frame that the map was made from.
     frame_seq: u64,

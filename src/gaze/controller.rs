@@ -1,12 +1,10 @@
 //! The gaze controller: combines a policy and client feedback into the gaze of a view.
 
 use std::collections::BTreeMap;
-#[cfg(feature = "serde")]
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::log::GazeLog;
-#[cfg(feature = "serde")]
 use super::log::GazeLogError;
 use super::need::Need;
 use super::policy::FixationPolicy;
@@ -19,29 +17,23 @@ use super::weigher::channels::{ChannelWeigher, Scoring};
 use super::weigher::saliency::SaliencyWeigher;
 use crate::GazeParameters;
 use crate::feedback::Feedback;
-#[cfg(feature = "serde")]
 use crate::feedback::{CHANNEL_WEIGHT_MAX, CHANNEL_WEIGHTS_MAX};
-#[cfg(feature = "serde")]
 use crate::relevance::injection::check_channel_name;
 use crate::relevance::scene::Scene;
 use crate::relevance::scorer::Scorer;
-#[cfg(feature = "serde")]
 use crate::relevance::scorer::ScorerError;
-use crate::relevance::seen::{Seen, SeenParts};
+use crate::relevance::seen::{FrameParts, Seen};
 use foveate_core::frame::FrameTime;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{FOVEAE_MAX, Gaze};
 use foveate_core::geometry::tile::TileSet;
-#[cfg(feature = "serde")]
 use foveate_core::value::{ConfigValue, Real, Whole, checked, newtype};
-#[cfg(feature = "serde")]
 use serde::Deserialize;
 
 /// What a view looks at when no client tells it otherwise. `Log` is the log that is replayed, or the path of one; `File` a
 /// scorer, or the path of one.
-#[derive(Clone, Debug, Default, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Policy<Log = Arc<GazeLog>, File = Arc<Scorer>> {
     /// What a client asks for; where clients are silent what the view needs most, as far as clients weigh channels.
     #[default]
@@ -49,18 +41,12 @@ pub enum Policy<Log = Arc<GazeLog>, File = Arc<Scorer>> {
     /// One point, until a client moves the view to others.
     Fixed {
         /// From 0 at the left edge of the source to 1 at the right one.
-        #[cfg_attr(
-            feature = "serde",
-            serde(default = "middle", skip_serializing_if = "is_middle")
-        )]
-        #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Real<0, 100>, _, _>"))]
+        #[serde(default = "middle", skip_serializing_if = "is_middle")]
+        #[serde(deserialize_with = "checked::<Real<0, 100>, _, _>")]
         x: f64,
         /// From 0 at the top edge of the source to 1 at the bottom one.
-        #[cfg_attr(
-            feature = "serde",
-            serde(default = "middle", skip_serializing_if = "is_middle")
-        )]
-        #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Real<0, 100>, _, _>"))]
+        #[serde(default = "middle", skip_serializing_if = "is_middle")]
+        #[serde(deserialize_with = "checked::<Real<0, 100>, _, _>")]
         y: f64,
     },
     /// The attention that clients send, and as [`Saliency`](Self::Saliency) where they are silent.
@@ -70,55 +56,48 @@ pub enum Policy<Log = Arc<GazeLog>, File = Arc<Scorer>> {
     /// What the view needs most, weighed by what a scorer makes of the channels.
     Relevance {
         /// A trained one; `None` is the default, which needs no training.
-        #[cfg_attr(feature = "serde", serde(default = "none"))]
+        #[serde(default = "none")]
         scorer: Option<File>,
         /// What channels add to the score; see [`ChannelWeight`](crate::feedback::ChannelWeight). Given for the default
         /// scorer, they replace its own.
-        #[cfg_attr(feature = "serde", serde(default))]
-        #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<ChannelWeights, _, _>"))]
+        #[serde(default)]
+        #[serde(deserialize_with = "checked::<ChannelWeights, _, _>")]
         weights: BTreeMap<String, f32>,
         /// 2 to give the scorer its own first score as the channel `relevance`.
-        #[cfg_attr(feature = "serde", serde(default = "one"))]
-        #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Whole<1, 2>, _, _>"))]
+        #[serde(default = "one")]
+        #[serde(deserialize_with = "checked::<Whole<1, 2>, _, _>")]
         passes: u32,
     },
-    /// What was recorded.
+    /// Replays a recorded gaze.
     Replay {
-        /// By `foveate record`.
-        #[cfg_attr(feature = "serde", serde(default))]
+        /// The log that `foveate record` wrote.
+        #[serde(default)]
         log: Log,
     },
     /// A policy for each fovea, in order: a list in configurations.
-    #[cfg_attr(feature = "serde", serde(rename = "[]"))]
+    #[serde(rename = "[]")]
     Several {
         /// As many as foveae; equal ones stand together.
-        #[cfg_attr(feature = "serde", serde(default))]
+        #[serde(default)]
         policy: Vec<FoveaPolicy>,
         /// Where a fixed one looks, as with [`Fixed`](Self::Fixed).
-        #[cfg_attr(
-            feature = "serde",
-            serde(default = "middle", skip_serializing_if = "is_middle")
-        )]
-        #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Real<0, 100>, _, _>"))]
+        #[serde(default = "middle", skip_serializing_if = "is_middle")]
+        #[serde(deserialize_with = "checked::<Real<0, 100>, _, _>")]
         x: f64,
-        /// The same.
-        #[cfg_attr(
-            feature = "serde",
-            serde(default = "middle", skip_serializing_if = "is_middle")
-        )]
-        #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Real<0, 100>, _, _>"))]
+        /// Row of the point, like `x`.
+        #[serde(default = "middle", skip_serializing_if = "is_middle")]
+        #[serde(deserialize_with = "checked::<Real<0, 100>, _, _>")]
         y: f64,
     },
 }
 
 /// What one of several foveae looks at; as the [`Policy`] of that name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum FoveaPolicy {
     /// What clients ask for, and what the view needs most where they are silent.
     Auto,
-    /// One point.
+    /// A fixed point.
     Fixed,
     /// The attention that clients send, and saliency where they are silent.
     Feedback,
@@ -129,7 +108,7 @@ pub enum FoveaPolicy {
 }
 
 impl FoveaPolicy {
-    /// Its name in configurations.
+    /// Name of the policy in configurations.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -163,17 +142,14 @@ impl FoveaPolicy {
     }
 }
 
-#[cfg(feature = "serde")]
 fn middle() -> f64 {
     0.5
 }
 
-#[cfg(feature = "serde")]
 fn is_middle(place: &f64) -> bool {
     *place == middle()
 }
 
-#[cfg(feature = "serde")]
 newtype!(
     /// Weights of channels.
     ChannelWeights(BTreeMap<String, f32>):
@@ -191,18 +167,16 @@ newtype!(
     }
 );
 
-#[cfg(feature = "serde")]
 fn none<File>() -> Option<File> {
     None
 }
 
-#[cfg(feature = "serde")]
 fn one() -> u32 {
     1
 }
 
 impl<Log, File> Policy<Log, File> {
-    /// Its name in configurations.
+    /// Name of the policy in configurations.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -235,9 +209,9 @@ impl<Log, File> Policy<Log, File> {
     }
 
     /// The most that its decisions read of each frame; `pursues` says whether fixations follow what they are at.
-    pub fn reads(&self, pursues: bool) -> SeenParts {
+    pub fn reads(&self, pursues: bool) -> FrameParts {
         let pursues = pursues && !matches!(self, Self::Replay { .. });
-        SeenParts { coarse: pursues || self.is_need(), tiles: self.is_relevance() }
+        FrameParts { coarse: pursues || self.is_need(), tiles: self.is_relevance() }
     }
 
     /// Fixations at a time of a view with this policy whose layout has at most `most`: one for each of several policies.
@@ -266,7 +240,7 @@ impl<Log, File> Policy<Log, File> {
 }
 
 impl<Log, File> std::fmt::Display for Policy<Log, File> {
-    /// The name, or those of several.
+    /// Name of the policy, or names of several policies.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self::Several { policy, .. } = self else { return f.write_str(self.name()) };
         let names: Vec<_> = policy.iter().map(|policy| policy.name()).collect();
@@ -275,16 +249,14 @@ impl<Log, File> std::fmt::Display for Policy<Log, File> {
 }
 
 /// A file that a policy names and that cannot be used.
-#[cfg(feature = "serde")]
 #[derive(Debug)]
 pub enum PolicyFileError {
     /// The gaze log that it replays.
     Log(GazeLogError),
-    /// Its scorer.
+    /// The scorer cannot be used.
     Scorer(ScorerError),
 }
 
-#[cfg(feature = "serde")]
 impl std::fmt::Display for PolicyFileError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -294,7 +266,6 @@ impl std::fmt::Display for PolicyFileError {
     }
 }
 
-#[cfg(feature = "serde")]
 impl std::error::Error for PolicyFileError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
@@ -304,7 +275,6 @@ impl std::error::Error for PolicyFileError {
     }
 }
 
-#[cfg(feature = "serde")]
 impl Policy<PathBuf, PathBuf> {
     /// The policy, with its files.
     ///
@@ -336,7 +306,7 @@ impl Policy<PathBuf, PathBuf> {
 
 /// Decides where one view looks.
 ///
-/// For each frame, first pass it the feedback with [`take`](Self::take), then say that the frame has [arrived](Self::arrive); once it was
+/// For each frame, first pass it the feedback with [`accept_feedback`](Self::accept_feedback), then say that the frame has [arrived](Self::arrive); once it was
 /// looked at, let it [decide](Self::decide) on the next one. The same calls lead to the same gaze.
 #[derive(Debug)]
 pub struct Controller {
@@ -360,7 +330,7 @@ impl Controller {
         Self { policy: beginning.policy(policy, foveae) }
     }
 
-    /// Where the view looks.
+    /// Gaze of the view.
     pub fn gaze(&self) -> &Gaze {
         self.policy.gaze()
     }
@@ -381,12 +351,12 @@ impl Controller {
     }
 
     /// Takes what clients said before the frame of `at`, the newest of it.
-    pub fn take(&mut self, feedback: &Feedback, at: FrameTime) {
-        self.policy.take(feedback, at);
+    pub fn accept_feedback(&mut self, feedback: &Feedback, at: FrameTime) {
+        self.policy.accept_feedback(feedback, at);
     }
 
     /// What its next decisions read, of `most`, which is what [its policy](Policy::reads) may read.
-    pub fn reads(&self, most: SeenParts) -> SeenParts {
+    pub fn reads(&self, most: FrameParts) -> FrameParts {
         self.policy.reads(most)
     }
 
@@ -403,8 +373,8 @@ impl Controller {
     }
 
     /// Masks cover `texels` of the coarse level from frame `frame_seq`, the next one, on: forgets what was seen there.
-    pub fn hide(&mut self, texels: &TileSet, frame_seq: u64) {
-        self.policy.hide(texels, frame_seq);
+    pub fn apply_mask(&mut self, texels: &TileSet, frame_seq: u64) {
+        self.policy.apply_mask(texels, frame_seq);
     }
 
     /// Keeps looking at the same part of the picture after the source changed its size.
@@ -413,7 +383,7 @@ impl Controller {
     }
 }
 
-/// What policies begin with.
+/// Initial arguments of policies.
 struct Beginning {
     parameters: GazeParameters,
     publishes_channels: bool,
@@ -439,7 +409,7 @@ impl Beginning {
                 let (scorer, weights) = match scorer {
                     Some(scorer) => (scorer, weights),
                     None if weights.is_empty() => (Arc::new(Scorer::untrained()), weights),
-                    // They replace those of the default.
+                    // The given weights replace the default's.
                     None => (Arc::new(Scorer::weighted(weights)), BTreeMap::new()),
                 };
                 let scoring = Scoring { scorer: Some(scorer), weights, passes };
@@ -448,12 +418,12 @@ impl Beginning {
             Policy::Replay { log } => Box::new(Replay::new(log, extent, foveae, at)),
             Policy::Several { policy, x, y } => {
                 assert_eq!(policy.len(), foveae, "a policy for each fovea");
-                let party = |same: &[FoveaPolicy]| PolicyGroup {
+                let group = |same: &[FoveaPolicy]| PolicyGroup {
                     policy: self.policy(same[0].at((x, y)), same.len()),
                     name: same[0],
                 };
-                let parties = policy.chunk_by(|one, next| one == next).map(party);
-                Box::new(PolicyGroups::new(parties.collect(), at))
+                let groups = policy.chunk_by(|one, next| one == next).map(group);
+                Box::new(PolicyGroups::new(groups.collect(), at))
             }
         }
     }

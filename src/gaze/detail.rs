@@ -4,7 +4,7 @@
 //! its mean over the texel of level L that the pixel lies under. Sums are exact integers: the squares of the pixels less those of the means.
 
 use foveate_core::geometry::extent::Extent;
-use foveate_core::geometry::pyramid::MAX_LEVEL_COUNT;
+use foveate_core::geometry::pyramid::LEVEL_COUNT_MAX;
 use foveate_core::geometry::tile::{TILE_SIDE, TileSet};
 
 /// Side of a block in source pixels.
@@ -31,7 +31,7 @@ pub struct BlockSums {
     pub count: u32,
     /// Luma.
     pub luma: u32,
-    /// Its squares.
+    /// Sum of the squares.
     pub squares: u32,
     /// For each of the levels 1 to 4: of every texel the square of its sum of luma, divided by its pixels and rounded down.
     pub mean_squares: [u32; INNER_LEVELS],
@@ -54,7 +54,7 @@ impl Detail {
     /// The detail of pictures of `extent` at levels 1 to `levels`, before the first.
     pub fn new(extent: Extent, levels: u32) -> Self {
         let grid = extent.in_cells(BLOCK_SIDE);
-        let levels = levels.min(MAX_LEVEL_COUNT);
+        let levels = levels.min(LEVEL_COUNT_MAX);
         Self {
             grid,
             blocks: vec![BlockSums::default(); grid.area()],
@@ -66,7 +66,7 @@ impl Detail {
 
     /// Has it know the levels up to `levels`.
     pub fn reach(&mut self, levels: u32) {
-        let levels = levels.min(MAX_LEVEL_COUNT) as usize;
+        let levels = levels.min(LEVEL_COUNT_MAX) as usize;
         if self.losses.len() < levels {
             self.losses.resize(levels, vec![0; self.grid.area()]);
             self.update_all();
@@ -108,7 +108,7 @@ impl Detail {
     /// Brings the losses up to date once the sums of the tiles of `changed` are. `noise` is the standard deviation of luma that the camera
     /// itself adds to this frame, number `frame_seq`.
     pub fn update(&mut self, changed: &TileSet, noise: f64, frame_seq: u64) {
-        // As the estimate changes a little with every frame.
+        // Round the estimate, which changes a little with every frame.
         let noise = (noise * NOISE_STEPS).round() / NOISE_STEPS;
         if changed.is_empty() && noise == self.noise {
             return;

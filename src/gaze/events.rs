@@ -114,11 +114,11 @@ impl Detectors {
     }
 
     /// Takes the next frame, and returns what there is to tell.
-    pub fn take(&mut self, coarse: &CoarseLevel, facts: &FrameFacts) -> Events {
+    pub fn detect(&mut self, coarse: &CoarseLevel, facts: &FrameFacts) -> Events {
         let mut events = Events::new();
         let elapsed_s = self.advance(facts.at);
         let now = self.now;
-        self.picture.take(coarse);
+        self.picture.update(coarse);
         let picture = &self.picture;
 
         self.had_structure |= STRUCTURED.1 < picture.structured && picture.dark < DARK.1;
@@ -126,33 +126,33 @@ impl Detectors {
             DARK.0 <= picture.dark || (self.had_structure && picture.structured < STRUCTURED.0);
         let is_free = STRUCTURED.1 < picture.structured && picture.dark < DARK.1;
         let covered = if is_covered { Some(true) } else { is_free.then_some(false) };
-        events.extend(self.covered.step(now, covered, picture.mean));
+        events.extend(self.covered.update(now, covered, picture.mean));
 
         let clipped = picture.clipped;
         let signal = if CLIPPED.0 <= clipped { Some(true) } else { None };
         let signal = if clipped <= CLIPPED.1 { Some(false) } else { signal };
-        events.extend(self.over_exposed.step(now, signal, clipped));
+        events.extend(self.over_exposed.update(now, signal, clipped));
 
-        events.extend(self.frozen.take(now, facts));
-        events.extend(self.flicker.take(now, picture));
-        events.extend(self.shift.take(now, picture, self.texel_px));
+        events.extend(self.frozen.detect(now, facts));
+        events.extend(self.flicker.detect(now, picture));
+        events.extend(self.shift.detect(now, picture, self.texel_px));
         let is_clear = is_free && clipped <= CLIPPED.1 && !self.shift.has_shifted();
-        let cut = self.cut.take(now, picture, is_clear);
+        let cut = self.cut.detect(now, picture, is_clear);
         let is_new_scene = cut.is_some() || self.shift.is_moving() || is_covered;
         events.extend(cut);
-        self.arrivals.take(now, elapsed_s, coarse, is_new_scene, &mut events);
+        self.arrivals.detect(now, elapsed_s, coarse, is_new_scene, &mut events);
         self.picture.keep();
         events
     }
 
     /// Masks cover `texels` of the coarse level from the next frame on: forgets what was seen there. Measures of the whole picture, such as
     /// its mean in time, stay.
-    pub fn hide(&mut self, texels: &TileSet) {
+    pub fn apply_mask(&mut self, texels: &TileSet) {
         let Self { picture, cut, shift, arrivals, .. } = self;
         for luma in [&mut picture.before, &mut cut.old, &mut shift.key] {
             texels.indices().for_each(|index| luma[index] = 0);
         }
-        arrivals.hide(texels);
+        arrivals.apply_mask(texels);
     }
 
     /// Whether a state holds now.

@@ -9,7 +9,7 @@ use foveate_core::geometry::fixation::Points;
 /// One message of feedback.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Feedback {
-    /// Look at points at once, and at nothing else.
+    /// Look at these points from the next frame on.
     Look {
         /// Pixels right of the source's left edge, and below its top edge.
         points: Points,
@@ -17,7 +17,7 @@ pub enum Feedback {
         hold_ns: Option<u64>,
         /// `frame_seq` of the frame that they are places of; `None` for the frame to come.
         frame_seq: Option<u64>,
-        /// How much around them.
+        /// Area around the points.
         area: LookArea,
     },
     /// Look at the peaks of a map, from the next decision on.
@@ -71,9 +71,9 @@ impl Feedback {
         matches!(self, Self::Look { .. } | Self::Attend { .. } | Self::Release)
     }
 
-    /// The same, once its client's ego motion has moved its places to frame `to_come`.
+    /// The feedback after the client's ego motion has moved its places to frame `to_come`.
     #[must_use]
-    pub fn lying_in(self, to_come: u64) -> Self {
+    pub fn moved_to_frame(self, to_come: u64) -> Self {
         match self {
             Self::Look { points, hold_ns, area, .. } => {
                 Self::Look { points, hold_ns, frame_seq: Some(to_come), area }

@@ -28,14 +28,14 @@ pub(super) const CENTRE: (f64, f64) = (0.5, 0.5);
 /// The reasons of fixations that a client chose.
 const ASKED: [FixationReason; 2] = [FixationReason::Look, FixationReason::Attend];
 
-/// How long a `look` holds.
+/// Duration of a `look`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hold {
-    /// Until it is released.
+    /// The look holds until it is released.
     Forever,
-    /// Until [`FixationState::elapsed_ns`] reaches this.
+    /// The look holds until [`FixationState::elapsed_ns`] reaches this.
     Until(u64),
-    /// The same, unless newer attention arrives first.
+    /// The look holds until newer attention arrives, or [`FixationState::elapsed_ns`] reaches this.
     UntilNewerOr(u64),
 }
 
@@ -69,7 +69,7 @@ struct Fovea {
 /// A map that a client sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SentMap {
-    /// Its number, from 1.
+    /// Number of the map, from 1.
     pub(super) number: u64,
     /// `frame_seq` of the picture that its peaks are in.
     pub(super) frame_seq: u64,
@@ -425,7 +425,7 @@ impl FixationState {
         sent: Option<SentMap>,
     ) -> Points {
         let goals = peaks.goals(&self.gaze.fixations);
-        // A map computed from the picture requests nothing.
+        // A map that the view computed itself is not a request.
         let region = peaks.region().filter(|_| sent.is_some());
         let (mut foveae, mut reached) = (Foveae::new(), Points::new());
         for (fovea, goal) in self.foveae.iter().zip(goals) {
@@ -434,7 +434,7 @@ impl FixationState {
             let is_beaten = self.parameters.hysteresis * here < peaks.worth_of(goal);
             let is_decided = sent.is_some_and(|sent| sent.number == fovea.decided_by);
             let pursues = self.parameters.pursuit && is_decided && !fovea.is_lost;
-            // What was lost is looked for where it was, not where it went.
+            // Look for a lost object where it was last measured.
             let frame_seq =
                 |sent: SentMap| if fovea.is_lost { self.seen_frame } else { sent.frame_seq };
             let sent = sent.map(|sent| SentMap { frame_seq: frame_seq(sent), ..sent });
@@ -444,7 +444,7 @@ impl FixationState {
                 let seen_at = goal.map(|goal| peaks.as_slice()[goal]);
                 let seen_at = seen_at.filter(|peak| !is_decided && peaks.are_one((x, y), peak));
                 let goes_on = fovea.decided(sent, seen_at);
-                // Where it stays with something else than the map asks for, nobody asks for a box.
+                // A fovea that stays outside the requested region gets no box.
                 let own = region.filter(|region| region.contains((x, y)));
                 foveae.push(if pursues { goes_on } else { goes_on.over(own) });
             } else if let Some(goal) = goal {
@@ -467,7 +467,7 @@ impl FixationState {
 
     /// Masks cover `texels` of the coarse level from now on: what no client asked for there is looked at no more.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "cells of a grid")]
-    pub(super) fn hide(&mut self, texels: &TileSet) {
+    pub(super) fn apply_mask(&mut self, texels: &TileSet) {
         let grid_px = self.grid_px();
         let is_hidden = |fixation: &Fixation| {
             let texel = |place: f64, count: u32| ((place / grid_px) as u32).min(count - 1);

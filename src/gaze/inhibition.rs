@@ -26,7 +26,7 @@ pub struct Trace {
     pub x: f64,
     /// Row of its centre.
     pub y: f64,
-    /// Whether it moves with what moves there.
+    /// Whether the trace moves with the object under it.
     pub follows: bool,
     left_ns: u64,
 }

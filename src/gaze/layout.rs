@@ -10,7 +10,6 @@ use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::region::Region;
 use foveate_core::geometry::relevance::RelevanceMap;
-#[cfg(feature = "serde")]
 use foveate_core::value::{Pixels, Whole, checked, optional};
 
 pub mod adaptive;
@@ -18,67 +17,57 @@ mod directional;
 pub mod foveal;
 pub mod inset;
 pub mod rings;
+pub mod samples;
 mod uniform;
 mod windows;
 
 use self::adaptive::demand::{ConsumerMemory, Demand};
 use self::inset::Inset;
 use self::rings::Rings;
+use self::samples::Samples;
 
 /// How a view spends its budget of tokens.
-#[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Layout {
     // The first is the default of configurations.
     /// Finest where the picture loses most to a coarser step.
     Adaptive {
         /// What the consumer keeps between frames.
-        #[cfg_attr(feature = "serde", serde(default))]
+        #[serde(default)]
         memory: ConsumerMemory,
     },
     /// Full resolution at the fixations, coarser with eccentricity.
     Foveal {
         /// The eccentricity in pixels at which magnification has halved; `None` is
         /// [`foveal::default_e0_px`].
-        #[cfg_attr(
-            feature = "serde",
-            serde(rename = "e0", default, deserialize_with = "optional::<Pixels, _, _>")
-        )]
+        #[serde(rename = "e0", default, deserialize_with = "optional::<Pixels, _, _>")]
         e0_px: Option<f64>,
         /// Fixations at a time, 1 to [`FOVEAE_MAX`].
-        #[cfg_attr(
-            feature = "serde",
-            serde(default = "one", deserialize_with = "checked::<Whole<1, 8>, _, _>")
-        )]
+        #[serde(default = "one", deserialize_with = "checked::<Whole<1, 8>, _, _>")]
         foveae: u32,
         /// Highest level of a token, as far as the budget allows; `None` for no limit.
-        #[cfg_attr(
-            feature = "serde",
-            serde(default, deserialize_with = "optional::<Whole<0, 11>, _, _>")
-        )]
+        #[serde(default, deserialize_with = "optional::<Whole<0, 11>, _, _>")]
         coarsest: Option<u32>,
     },
     /// A uniform grid over the picture, and blocks of finer squares over what is looked at.
     Inset(Inset),
-    /// One step everywhere, row by row.
+    /// Tokens of one step everywhere, row by row.
     Uniform,
     /// As foveal, of boxes that may be halved along one axis.
     Directional {
-        /// As of foveal.
-        #[cfg_attr(
-            feature = "serde",
-            serde(rename = "e0", default, deserialize_with = "optional::<Pixels, _, _>")
-        )]
+        /// Eccentricity at which magnification has halved, as in the layout `foveal`.
+        #[serde(rename = "e0", default, deserialize_with = "optional::<Pixels, _, _>")]
         e0_px: Option<f64>,
     },
     /// Nested blocks of patches around the fixation.
     Rings(Rings),
+    /// Tokens at the points of a table.
+    Samples(Samples),
     /// Squares around the fixation, each twice as wide as the one before, the last over the whole picture.
     Windows,
 }
 
-#[cfg(feature = "serde")]
 fn one() -> u32 {
     1
 }
@@ -89,12 +78,12 @@ impl Default for Layout {
     }
 }
 
-/// What a plan is made for.
+/// Input of a token plan.
 #[derive(Clone, Copy, Debug)]
 pub struct PlanRequest<'a> {
     /// The pyramid.
     pub shape: PyramidShape,
-    /// P: side of a token in texels, even.
+    /// P: side of a token in texels.
     pub patch_side: u32,
     /// Most tokens, at least 1.
     pub budget: usize,
@@ -109,7 +98,7 @@ pub struct PlanRequest<'a> {
 }
 
 impl Layout {
-    /// Its name in configurations and rings.
+    /// Name of the layout in configurations and rings.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Adaptive { .. } => "adaptive",
@@ -118,6 +107,7 @@ impl Layout {
             Self::Uniform => "uniform",
             Self::Directional { .. } => "directional",
             Self::Rings(_) => "rings",
+            Self::Samples(_) => "samples",
             Self::Windows => "windows",
         }
     }
@@ -139,7 +129,7 @@ impl Layout {
 
     /// Most tokens of a plan over any source, at most `budget`.
     pub fn capacity(&self, patch_side: u32, budget: usize) -> usize {
-        let largest = Extent::new(Extent::MAX_SIDE, Extent::MAX_SIDE);
+        let largest = Extent::new(Extent::SIDE_MAX, Extent::SIDE_MAX);
         match self {
             Self::Adaptive { .. }
             | Self::Foveal { .. }
@@ -147,6 +137,7 @@ impl Layout {
             | Self::Inset(_)
             | Self::Uniform => budget,
             Self::Rings(rings) => rings.token_count().min(budget),
+            Self::Samples(samples) => samples.rows.len().min(budget),
             Self::Windows => windows::steps(largest, patch_side, budget).count(),
         }
     }
@@ -156,7 +147,7 @@ impl Layout {
         matches!(self, Self::Uniform).then(|| uniform::grid(shape.extent(), patch_side, budget))
     }
 
-    /// The plan of at most as many tokens as the budget, where nobody asked for a point.
+    /// The plan of at most as many tokens as the budget, without requested points.
     pub fn plan(&self, request: &PlanRequest<'_>) -> TokenPlan {
         self.plan_around(request, &[])
     }
@@ -198,6 +189,7 @@ impl Layout {
                 directional::tokens(request, or_default(e0_px), asked)
             }
             Self::Rings(rings) => rings.tokens(shape.extent(), patch_side, budget, first),
+            Self::Samples(samples) => samples.tokens(shape.extent(), patch_side, budget, first),
             Self::Windows => windows::tokens(shape.extent(), patch_side, budget, first),
         };
         TokenPlan { patch_side, tokens }

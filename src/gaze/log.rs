@@ -62,7 +62,7 @@ pub struct LogEntry {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum GazeLogError {
-    /// It cannot be read.
+    /// The file cannot be read.
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -102,7 +102,7 @@ impl Error for GazeLogError {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum GazeLogParseError {
-    /// Not a gaze log.
+    /// The file is not a gaze log.
     NotALog,
     /// A version of the format that this program does not read.
     OtherVersion {
@@ -111,16 +111,16 @@ pub enum GazeLogParseError {
     },
     /// A line is cut off, or was edited.
     BrokenLine {
-        /// Which one, from 1.
+        /// Number of the line, from 1.
         line: usize,
-        /// What was expected.
+        /// The mistake, and what was expected.
         reason: String,
     },
     /// Frames do not ascend.
     NotAscending {
-        /// Which one, from 1.
+        /// Number of the line, from 1.
         line: usize,
-        /// Its frame.
+        /// Frame of the entry.
         frame: u64,
         /// The frame of the entry before.
         before: u64,

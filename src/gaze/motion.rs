@@ -78,7 +78,7 @@ pub type Share<'s> = &'s dyn for<'b> Fn(
     &(dyn Fn(&mut &'b mut [ChangedBlock]) + Sync),
 );
 
-/// How a block moved.
+/// Motion of a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct BlockMotion {
     /// To the right since the picture before, in source pixels.
@@ -89,7 +89,7 @@ pub struct BlockMotion {
     pub confidence: f32,
 }
 
-/// What moved between two pictures.
+/// Motion between two pictures.
 #[derive(Clone, Debug)]
 pub struct Motion {
     before_seq: u64,
@@ -128,7 +128,7 @@ pub struct Motions {
     matches: Vec<Match>,
     votes: Vec<Vote>,
     distances: Distances,
-    /// Those of the newest picture that differ.
+    /// Blocks of the newest picture that changed.
     changed: Vec<ChangedBlock>,
     /// The frame of the picture in `now`; `None` before the first.
     seen: Option<FrameTime>,
@@ -226,7 +226,7 @@ impl Motion {
         self.before_from_now = match (next.before_from_now, self.before_from_now) {
             (Ok(next), Ok(before)) => Ok(next.then(before)),
             (Err(Unknown::Cut), _) | (_, Err(Unknown::Cut)) => Err(Unknown::Cut),
-            // What has no texture counts as still.
+            // A block without texture counts as still.
             (Ok(known), _) | (_, Ok(known)) => Ok(known),
             (unknown, _) => unknown,
         };
@@ -370,7 +370,7 @@ impl Motions {
             return;
         }
         swap(&mut self.now, &mut self.before);
-        self.now.take(coarse);
+        self.now.update(coarse);
         let Some(before) = self.seen.replace(at) else {
             return self.begin();
         };
@@ -415,9 +415,9 @@ impl Motions {
     }
 
     /// Masks cover `texels` from now on: the newest two pictures count as black there, and their motion is measured again.
-    pub fn hide(&mut self, texels: &TileSet) {
-        self.now.hide(texels);
-        self.before.hide(texels);
+    pub fn apply_mask(&mut self, texels: &TileSet) {
+        self.now.apply_mask(texels);
+        self.before.apply_mask(texels);
         self.begin();
         if 0 < self.valid {
             self.measure(&|parts, work| parts.iter_mut().for_each(work));

@@ -21,7 +21,7 @@ pub struct Need {
 }
 
 impl Need {
-    /// None of a picture of `extent`.
+    /// No need in a picture of `extent`.
     pub fn none(extent: Extent) -> Self {
         let grid = extent.in_cells(TILE_SIDE);
         Self { extent, grid, tiles: vec![0.0; grid.area()] }

@@ -126,7 +126,7 @@ impl Peaks {
     }
 }
 
-/// Distance of a fovea and a peak in pixels; equal for all peaks if nobody placed the fovea.
+/// Distance of a fovea and a peak in pixels; equal for all peaks before the fovea has been placed.
 fn apart(fovea: &Fixation, peak: &Peak) -> f64 {
     match fovea.reason {
         FixationReason::Policy => f64::INFINITY,

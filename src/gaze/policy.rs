@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use crate::feedback::Feedback;
 use crate::need::Need;
 use crate::relevance::scene::Scene;
-use crate::relevance::seen::{Seen, SeenParts};
+use crate::relevance::seen::{FrameParts, Seen};
 use foveate_core::frame::FrameTime;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::Gaze;
@@ -23,7 +23,7 @@ pub mod several;
 /// pursuit, and says in which frame that was. Fixations move at most `saccade_hz` times a second, and none before it has dwelt for
 /// `dwell_min_ms`; a `look` moves them always. It is a function of the calls alone.
 pub trait FixationPolicy: Debug + Send {
-    /// Where the view looks.
+    /// Gaze of the view.
     fn gaze(&self) -> &Gaze;
 
     /// Whether all that clients said has been decided on.
@@ -46,13 +46,13 @@ pub trait FixationPolicy: Debug + Send {
 
     /// Masks cover `texels` of the coarse level from frame `frame_seq`, the next one, on. What is made afterwards must not tell what was
     /// seen there before; what was seen last has black in its place when that frame arrives.
-    fn hide(&mut self, _texels: &TileSet, _frame_seq: u64) {}
+    fn apply_mask(&mut self, _texels: &TileSet, _frame_seq: u64) {}
 
     /// Takes what clients said before the frame of `at`.
-    fn take(&mut self, feedback: &Feedback, at: FrameTime);
+    fn accept_feedback(&mut self, feedback: &Feedback, at: FrameTime);
 
     /// What its next decisions read, of `most`, which is what policies of its name may read.
-    fn reads(&self, most: SeenParts) -> SeenParts {
+    fn reads(&self, most: FrameParts) -> FrameParts {
         most
     }
 

@@ -23,7 +23,7 @@ const REACH: f64 = 0.05;
 /// to and fro.
 const SLACK: f64 = 0.75;
 
-/// What a fixation follows.
+/// The object that a fixation follows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Track {
     /// Where it is in the newest picture that was seen, in pixels.
@@ -32,7 +32,7 @@ pub(super) struct Track {
     velocity: Option<(f64, f64)>,
     /// `frame_seq` of that picture.
     frame_seq: u64,
-    /// How long nothing was measured, in seconds.
+    /// Time without a measurement, in seconds.
     blind_s: f64,
 }
 
@@ -93,7 +93,7 @@ impl Track {
         self.velocity = Some(added(velocity, (gain * error.0, gain * error.1)));
     }
 
-    /// Whether nobody knows any more where it is, or it has left the image.
+    /// Whether the object is lost or has left the image.
     pub(super) fn is_lost(&self, image: Extent) -> bool {
         let is_out = |place: f64, side: u32| place < 0.0 || f64::from(side) < place;
         let (x, y) = self.place;

@@ -82,8 +82,8 @@ impl Saliency {
 
     /// Forgets what was seen in `texels` of the newest picture, which are black in it, and all maps until the next
     /// [`weigh`](Self::weigh).
-    pub fn hide(&mut self, texels: &TileSet) {
-        self.background.hide(texels);
+    pub fn apply_mask(&mut self, texels: &TileSet) {
+        self.background.apply_mask(texels);
         self.contrast.clear();
         self.change.fill(0.0);
         self.map.fill(0.0);

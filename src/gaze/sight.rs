@@ -60,13 +60,13 @@ impl Sight {
         &self.need
     }
 
-    /// Nothing is known any more.
+    /// Forgets everything.
     pub fn reset(&mut self) {
         self.known.fill(0);
     }
 
     /// Masks cover `texels` of the coarse level: forgets what was seen there, and that it was.
-    pub fn hide(&mut self, texels: &TileSet) {
+    pub fn apply_mask(&mut self, texels: &TileSet) {
         let shape = PyramidShape::new(self.extent);
         let level = CoarseLevel::level_of(shape);
         if texels.grid() != shape.level_extent(level) {

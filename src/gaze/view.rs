@@ -7,12 +7,10 @@ use crate::layout::adaptive::{
     demand::{ConsumerMemory, Demand},
 };
 use crate::layout::{Layout, PlanRequest};
-#[cfg(feature = "serde")]
 use crate::relevance::injection::check_channel_name;
-use crate::relevance::seen::SeenParts;
+use crate::relevance::seen::FrameParts;
 use crate::sight::Sight;
 use foveate_core::channel::cells_of;
-#[cfg(feature = "serde")]
 use foveate_core::channel::{CHANNELS, PUBLISHED_MAX};
 use foveate_core::depth::DepthDetail;
 use foveate_core::geometry::extent::Extent;
@@ -22,9 +20,7 @@ use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::plane::PlaneSpec;
 use foveate_core::token::{DType, TokenFormat};
-#[cfg(feature = "serde")]
 use foveate_core::value::{ConfigValue, newtype};
-#[cfg(feature = "serde")]
 use serde::Deserialize;
 
 /// Most views of a stream: it has room for so many from the beginning, so that more can be opened while it runs.
@@ -49,16 +45,16 @@ pub fn default_slot_count(frame_bytes: usize) -> usize {
     (CACHED_RING_BYTES / frame_bytes.max(1)).clamp(fewest, most)
 }
 
-/// What a view wants of its stream.
+/// Specification of a view.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ViewSpec {
-    /// How the budget is spent.
+    /// Layout, which spends the budget.
     pub layout: Layout,
     /// Most tokens of a frame, at least 1.
     pub budget: usize,
-    /// What a token looks like in memory.
+    /// Number format of a token.
     pub format: TokenFormat,
-    /// Who chooses where the view looks.
+    /// Policy that chooses where the view looks.
     pub policy: Policy,
     /// Timing of its gaze.
     pub parameters: GazeParameters,
@@ -73,11 +69,11 @@ pub struct ViewSpec {
 /// What a view needs of the detail of the pictures.
 #[derive(Clone, Debug)]
 pub enum Needs {
-    /// Nothing: neither its plans nor its fixations follow it.
+    /// Neither plans nor fixations follow the detail.
     Nothing,
-    /// What its fixations follow.
+    /// The fixations follow the detail.
     Fixations(Sight),
-    /// What its plans follow, and its fixations.
+    /// The plans and the fixations follow the detail.
     Plan(Box<Demand>),
 }
 
@@ -175,11 +171,11 @@ impl ViewSpec {
     }
 
     /// The most that its decisions read of each frame.
-    pub fn reads(&self) -> SeenParts {
+    pub fn reads(&self) -> FrameParts {
         self.policy.reads(self.parameters.pursuit)
     }
 
-    /// Whether it publishes anything of depth.
+    /// Whether the view publishes depth.
     pub fn wants_depth(&self) -> bool {
         self.depth != DepthDetail::None || self.boxes
     }
@@ -206,7 +202,6 @@ impl Default for ViewSpec {
     }
 }
 
-#[cfg(feature = "serde")]
 newtype!(
     /// Names of different channels; `"all"` stands for those that are computed.
     ChannelNames(Vec<String>):

@@ -6,7 +6,7 @@ use self::channels::ChannelWeigher;
 use self::saliency::SaliencyWeigher;
 use super::fixation_state::FixationState;
 use super::need::Need;
-use crate::relevance::seen::{Seen, SeenParts};
+use crate::relevance::seen::{FrameParts, Seen};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{FixationReason, Points};
 use foveate_core::geometry::relevance::{Relevance, RelevanceMap};
@@ -29,7 +29,7 @@ const RELEVANCE_STEP: f64 = 1.19;
 /// Weights of one view, from its pictures.
 #[derive(Debug)]
 pub(super) enum Weigher {
-    /// What stands out or moves.
+    /// Weights of what stands out or moves.
     Saliency(Box<SaliencyWeigher>),
     /// A score of channels.
     Channels(Box<ChannelWeigher>),
@@ -64,21 +64,21 @@ impl Weigher {
     }
 
     /// The parts of a picture that it reads.
-    pub(super) fn reads(&self) -> SeenParts {
+    pub(super) fn reads(&self) -> FrameParts {
         match self {
-            Self::Saliency(_) => SeenParts { coarse: true, tiles: false },
+            Self::Saliency(_) => FrameParts { coarse: true, tiles: false },
             Self::Channels(weigher) => {
                 let is_active = weigher.is_active();
-                SeenParts { coarse: is_active, tiles: is_active }
+                FrameParts { coarse: is_active, tiles: is_active }
             }
         }
     }
 
     /// Masks cover `texels` of the coarse level from frame `frame_seq`, the next one, on: forgets what was seen there.
-    pub(super) fn hide(&mut self, texels: &TileSet, frame_seq: u64) {
+    pub(super) fn apply_mask(&mut self, texels: &TileSet, frame_seq: u64) {
         match self {
-            Self::Saliency(weigher) => weigher.hide(texels),
-            Self::Channels(weigher) => weigher.hide(texels, frame_seq),
+            Self::Saliency(weigher) => weigher.apply_mask(texels),
+            Self::Channels(weigher) => weigher.apply_mask(texels, frame_seq),
         }
     }
 

@@ -22,7 +22,7 @@ pub enum BufferKind {
     /// there is some. The device may write it too, before the CPU's next write. May hold the
     /// [workgroup counts](super::Groups::From) of a pass.
     HostWritten,
-    /// Not mapped.
+    /// Memory that only the device accesses.
     DeviceOnly,
     /// Mapped and cached memory of the CPU, written by the device and read by the CPU.
     Readback,

@@ -16,7 +16,7 @@ const STORAGE_IMAGES: u32 = 6;
 /// Most storage buffers bound by one pass.
 const STORAGE_BUFFERS: u32 = 5;
 
-/// Invocations of the largest workgroup, that of the reduce pass.
+/// Invocations of the largest workgroup, which the reduce pass has.
 const GROUP_INVOCATIONS: u32 = 256;
 
 /// Type of a device.
@@ -100,9 +100,9 @@ pub(super) struct DeviceCandidate {
     pub(super) limits: vk::PhysicalDeviceLimits,
     /// Tick counter of the queue, if it has timestamps.
     pub(super) ticks: Option<TickClock>,
-    /// Whether it supports calibrated timestamps.
+    /// Whether the device supports calibrated timestamps.
     pub(super) calibrates: bool,
-    /// Whether it can import host memory.
+    /// Whether the device can import host memory.
     pub(super) imports_host: bool,
     /// First compute queue family; without one the device is unusable.
     queue_family: Option<u32>,

@@ -44,7 +44,7 @@ pub enum GpuError {
     TooLarge {
         /// Debug name of the resource.
         resource: String,
-        /// Its size.
+        /// Size of the resource.
         needed: u64,
         /// The device's limit.
         limit: u64,

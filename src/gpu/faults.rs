@@ -50,7 +50,7 @@ impl Gpu {
         self.inject_device_loss_after(0);
     }
 
-    /// The same after this many more submissions.
+    /// From `submissions` submissions on, every submission fails as after a device loss.
     pub fn inject_device_loss_after(&self, submissions: u64) {
         self.faults.submits_left.store(submissions, Ordering::Relaxed);
     }

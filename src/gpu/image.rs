@@ -22,9 +22,9 @@ const FORMAT: vk::Format = vk::Format::R8G8B8A8_UINT;
 /// Dropping it is sound for the same reason as for [`Buffer`](super::Buffer).
 pub struct Image {
     pub(super) raw: vk::Image,
-    /// One per level, for stores.
+    /// A view of each level, for stores.
     level_views: Vec<vk::ImageView>,
-    /// Of all levels, for fetches.
+    /// A view of all levels, for fetches.
     pub(super) whole_view: vk::ImageView,
     /// `Some` until `drop`.
     allocation: Option<Allocation>,

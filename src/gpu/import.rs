@@ -15,7 +15,7 @@ use super::device::Gpu;
 use super::error::GpuError;
 
 /// Most parts of one buffer.
-const MAX_PARTS: usize = 4;
+const PARTS_MAX: usize = 4;
 
 /// Pages of this process's memory, readable by the device while this lives.
 #[derive(Debug)]
@@ -130,7 +130,7 @@ fn pages_around(parts: &[&[u8]]) -> Option<Range<usize>> {
         let start = part.as_ptr().expose_provenance();
         start / page * page..(start + part.len()).next_multiple_of(page)
     };
-    let mut ranges: [Range<usize>; MAX_PARTS] = Default::default();
+    let mut ranges: [Range<usize>; PARTS_MAX] = Default::default();
     let ranges = &mut ranges[..parts.len()];
     ranges.iter_mut().zip(parts).for_each(|(range, part)| *range = pages_of(part));
     ranges.sort_unstable_by_key(|range| range.start);

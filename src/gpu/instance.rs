@@ -139,7 +139,7 @@ pub struct ValidationLog {
 }
 
 impl ValidationLog {
-    /// How many there were.
+    /// Number of validation messages.
     pub fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }

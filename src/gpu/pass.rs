@@ -11,10 +11,10 @@ use super::device::Gpu;
 use super::error::{GpuError, VkResultExt};
 
 /// Most bindings of a pass.
-pub(super) const MAX_BINDINGS: usize = 12;
+pub(super) const BINDINGS_MAX: usize = 12;
 
 /// Push constants that every device supports, in bytes.
-const MAX_PUSH_BYTES: usize = 128;
+const PUSH_BYTES_MAX: usize = 128;
 
 /// Type of a binding of set 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,9 +88,9 @@ pub struct ComputePass {
     pub(super) set: vk::DescriptorSet,
     pub(super) bindings: Vec<BindingKind>,
     pub(super) push_bytes: usize,
-    /// Number of the last submission that it was recorded in.
+    /// Number of the last submission that this pass was recorded in.
     recorded_in: Cell<u64>,
-    /// Its position in that submission.
+    /// Position of the pass in that submission.
     place: Cell<usize>,
     gpu: Arc<Gpu>,
 }
@@ -102,8 +102,8 @@ impl ComputePass {
     ///
     /// If the driver refuses.
     pub fn new(gpu: &Arc<Gpu>, desc: &ComputePassDesc<'_>) -> Result<Self, GpuError> {
-        assert!(desc.bindings.len() <= MAX_BINDINGS, "{}: too many bindings", desc.name);
-        assert!(desc.push_bytes <= MAX_PUSH_BYTES, "{}: too many push constants", desc.name);
+        assert!(desc.bindings.len() <= BINDINGS_MAX, "{}: too many bindings", desc.name);
+        assert!(desc.push_bytes <= PUSH_BYTES_MAX, "{}: too many push constants", desc.name);
         // Everything starts as a null handle, which is legal to destroy, so early returns clean up.
         let mut pass = Self {
             pipeline: vk::Pipeline::null(),

@@ -11,7 +11,7 @@ use super::access::{AccessHistory, ResourceAccess, Scope};
 use super::buffer::{Buffer, BufferKind};
 use super::device::Gpu;
 use super::image::{Image, color_range};
-use super::pass::{BindingKind, ComputePass, MAX_BINDINGS};
+use super::pass::{BINDINGS_MAX, BindingKind, ComputePass};
 use super::timing::Queries;
 use foveate_core::geometry::extent::Extent;
 
@@ -274,8 +274,8 @@ impl<'a> Recorder<'a> {
 
     /// Updates the descriptor set.
     fn write_set(&self, set: vk::DescriptorSet, bindings: &[Binding<'a>]) {
-        let mut buffers = [vk::DescriptorBufferInfo::default(); MAX_BINDINGS];
-        let mut images = [vk::DescriptorImageInfo::default(); MAX_BINDINGS];
+        let mut buffers = [vk::DescriptorBufferInfo::default(); BINDINGS_MAX];
+        let mut images = [vk::DescriptorImageInfo::default(); BINDINGS_MAX];
         for (index, binding) in bindings.iter().enumerate() {
             match *binding {
                 Binding::Read(buffer) | Binding::Write(buffer) | Binding::Update(buffer) => {
@@ -290,7 +290,7 @@ impl<'a> Recorder<'a> {
             }
             images[index].image_layout = vk::ImageLayout::GENERAL;
         }
-        let mut writes = [vk::WriteDescriptorSet::default(); MAX_BINDINGS];
+        let mut writes = [vk::WriteDescriptorSet::default(); BINDINGS_MAX];
         for ((index, write), binding) in (0_u32..).zip(&mut writes).zip(bindings) {
             *write = write
                 .dst_set(set)

@@ -78,7 +78,7 @@ impl Timestamps {
         Ok(Some(Self { queries, capacity, ticks, spans, gpu: Arc::clone(gpu) }))
     }
 
-    /// For the recorder.
+    /// The queries that a recorder writes.
     pub(super) fn queries(&self) -> Queries {
         Queries { raw: self.queries, capacity: self.capacity }
     }

@@ -43,7 +43,7 @@ pub struct HttpLimits {
 
 /// The ends of a connection: an extension of each of its requests.
 #[derive(Clone, Copy, Debug)]
-pub struct Ends {
+pub struct ConnectionEnds {
     /// The client's.
     pub peer: SocketAddr,
     /// The server's.
@@ -64,13 +64,13 @@ where
     let mut tasks = JoinSet::new();
     // Start and task of each, the oldest first.
     let mut connections = VecDeque::<(Instant, AbortHandle)>::new();
-    let mut closed = Closed { connections: 0, reported_at: None };
+    let mut closed = ClosedConnections { connections: 0, reported_at: None };
     loop {
         let is_full = limits.connections <= connections.len();
         let oldest = connections.front().filter(|_| is_full);
         let room_at = oldest.map_or_else(Instant::now, |(since, _)| *since + GRACE);
         tokio::select! {
-            // Finished connections first: one that waits may then not cost another its place.
+            // Remove finished connections first, so that a new one does not replace an open one needlessly.
             biased;
             Some(_) = tasks.join_next() => connections.retain(|(_, task)| !task.is_finished()),
             stream = accept(listener, who, room_at) => {
@@ -86,12 +86,12 @@ where
 }
 
 /// Connections that were closed for others.
-struct Closed {
+struct ClosedConnections {
     connections: u64,
     reported_at: Option<Instant>,
 }
 
-impl Closed {
+impl ClosedConnections {
     fn count(&mut self, who: &str, most: usize) {
         self.connections += 1;
         if self.reported_at.is_none_or(|reported| REPORT_PAUSE < reported.elapsed()) {
@@ -128,7 +128,9 @@ where
     B::Data: Send,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    let ends = stream.peer_addr().and_then(|peer| Ok(Ends { peer, local: stream.local_addr()? }));
+    let ends = stream
+        .peer_addr()
+        .and_then(|peer| Ok(ConnectionEnds { peer, local: stream.local_addr()? }));
     // It is gone already.
     let Ok(ends) = ends else { return };
     // Without keep-alive, hyper would say "close" of an upgrade, too.
@@ -149,6 +151,6 @@ where
         .max_buf_size(limits.request_bytes)
         .serve_connection(TokioIo::new(stream), closing)
         .with_upgrades();
-    // Timeouts, hang-ups and malformed requests concern nobody else.
+    // Time-outs, hang-ups and malformed requests only concern their client.
     let _ = timeout(limits.exchange, connection).await;
 }

@@ -76,11 +76,11 @@ struct Spelling {
     shown: String,
     /// Whether it is masked only where it is the whole text.
     alone: bool,
-    /// How many [`SecretMask`] have it.
+    /// Number of [`SecretMask`]s with this spelling.
     users: usize,
 }
 
-/// The longest first.
+/// Spellings, the longest first.
 static SPELLINGS: RwLock<Vec<Spelling>> = RwLock::new(Vec::new());
 
 /// Texts that are masked until this is dropped.
@@ -369,12 +369,13 @@ fn is_header(word: &str) -> bool {
 /// Whether `word`, or what follows one of its hyphens, is `secret` with one mistake.
 fn is_misspelt(word: &str, secret: &str) -> bool {
     let mut ends = word.match_indices('-').map(|(at, _)| &word[at + 1..]).chain([word]);
-    MISSPELT_MIN <= secret.len() && ends.any(|end| is_one_slip(end.as_bytes(), secret.as_bytes()))
+    MISSPELT_MIN <= secret.len()
+        && ends.any(|end| differs_by_one_edit(end.as_bytes(), secret.as_bytes()))
 }
 
 /// Whether two texts differ by at most one letter, or by two that were swapped. Every `=` of the log passes here, so it allocates
 /// nothing.
-fn is_one_slip(one: &[u8], other: &[u8]) -> bool {
+fn differs_by_one_edit(one: &[u8], other: &[u8]) -> bool {
     if 1 < one.len().abs_diff(other.len()) {
         return false;
     }

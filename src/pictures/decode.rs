@@ -29,14 +29,14 @@ fn bytes_max(pixels: u64) -> u64 {
     pixels * 8 + METADATA_BYTES_MAX
 }
 
-/// What a decoder may allocate.
+/// Limits of the image decoders.
 fn limits(bytes: u64) -> Limits {
     let mut limits = Limits::default();
     limits.max_alloc = Some(bytes);
     limits
 }
 
-/// How pictures are decoded.
+/// Options for decoding pictures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeOptions {
     /// A picture of more pixels is refused before it is decoded.
@@ -56,7 +56,7 @@ impl Default for DecodeOptions {
 
 /// A decoded picture: R, G and B of 8 bits, row by row.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decoded {
+pub struct DecodedPicture {
     /// Width and height in pixels, upright.
     pub extent: Extent,
     /// Three bytes a pixel.
@@ -70,7 +70,7 @@ pub struct Decoded {
 pub struct GrayFacts {
     /// The samples that became black and white.
     pub range: GrayRange,
-    /// What is worth a warning.
+    /// Reason for a warning.
     pub loss: Option<GrayLoss>,
 }
 
@@ -91,19 +91,19 @@ pub enum DecodeError {
 
 impl DecodeError {
     fn unsupported(extent: Extent) -> Self {
-        let most = Extent::MAX_SIDE;
+        let most = Extent::SIDE_MAX;
         Self::Refused(format!("has {extent} pixels (expected sides of 1 to {most})"))
     }
 }
 
-impl Decoded {
+impl DecodedPicture {
     /// Reads a file.
     ///
     /// # Errors
     ///
     /// If it cannot be read, or holds no whole picture.
     pub fn open(path: &Path, options: DecodeOptions) -> Result<Self, DecodeError> {
-        Encoded::open(path, options)?.decode()
+        EncodedPicture::open(path, options)?.decode()
     }
 
     /// Facts shared by pictures of its size and format.
@@ -112,7 +112,7 @@ impl Decoded {
         FrameKind { format, extent: self.extent, color }
     }
 
-    /// As the engine reads it.
+    /// The frame for the engine.
     pub fn view(&self) -> FrameView<'_> {
         let FrameKind { format, extent, color } = self.kind();
         let plane = Plane { bytes: &self.rgb, stride: extent.width as usize * 3 };
@@ -125,14 +125,14 @@ impl Decoded {
 /// # Errors
 ///
 /// If their picture is damaged, cut off, too large, or of an unknown format.
-pub fn decode(bytes: &[u8], options: DecodeOptions) -> Result<Decoded, DecodeError> {
-    Encoded::read(Cursor::new(bytes), bytes.len() as u64, options)?.decode()
+pub fn decode(bytes: &[u8], options: DecodeOptions) -> Result<DecodedPicture, DecodeError> {
+    EncodedPicture::read(Cursor::new(bytes), bytes.len() as u64, options)?.decode()
 }
 
 /// A picture whose header was read.
-pub(crate) struct Encoded<'a> {
+pub(crate) struct EncodedPicture<'a> {
     pixels: Pixels<'a>,
-    /// As stored, before it is turned.
+    /// Size before the picture is turned upright.
     extent: Extent,
     orientation: Orientation,
     /// Most bytes that are in use while it is decoded.
@@ -140,13 +140,13 @@ pub(crate) struct Encoded<'a> {
     options: DecodeOptions,
 }
 
-/// What pixels are decoded from.
+/// Pixels or bytes to decode.
 enum Pixels<'a> {
     Jpeg(Vec<u8>),
     Other(Box<dyn ImageDecoder + 'a>),
 }
 
-impl Encoded<'static> {
+impl EncodedPicture<'static> {
     /// Reads the header of a regular file.
     pub(crate) fn open(path: &Path, options: DecodeOptions) -> Result<Self, DecodeError> {
         let metadata = fs::metadata(path).map_err(DecodeError::File)?;
@@ -165,7 +165,7 @@ impl Encoded<'static> {
     }
 }
 
-impl<'a> Encoded<'a> {
+impl<'a> EncodedPicture<'a> {
     /// Reads the header of a file of `bytes` bytes.
     fn read(
         file: impl BufRead + Seek + 'a,
@@ -221,7 +221,7 @@ impl<'a> Encoded<'a> {
     }
 
     /// Decodes it.
-    pub(crate) fn decode(self) -> Result<Decoded, DecodeError> {
+    pub(crate) fn decode(self) -> Result<DecodedPicture, DecodeError> {
         let mut picture = match self.pixels {
             Pixels::Jpeg(bytes) => {
                 let rgb = jpeg_decoder(&bytes).decode().map_err(damaged)?;
@@ -244,7 +244,7 @@ impl<'a> Encoded<'a> {
         picture.apply_orientation(self.orientation);
         let pixels = picture.into_rgb8();
         let extent = Extent::new(pixels.width(), pixels.height());
-        Ok(Decoded { extent, rgb: pixels.into_raw(), gray })
+        Ok(DecodedPicture { extent, rgb: pixels.into_raw(), gray })
     }
 }
 
@@ -302,11 +302,11 @@ fn rgb_bytes(extent: Extent) -> u64 {
     3 * extent.area() as u64
 }
 
-/// Refuses damaged data, of which others show what they can.
+/// Refuses damaged data, which other decoders show in part.
 fn jpeg_decoder(bytes: &[u8]) -> JpegDecoder<ZCursor<&[u8]>> {
     let options = DecoderOptions::default()
         .set_strict_mode(true)
-        // Those of the format.
+        // The limits of the format.
         .set_max_width(usize::from(u16::MAX))
         .set_max_height(usize::from(u16::MAX))
         .jpeg_set_out_colorspace(ColorSpace::RGB);

@@ -8,6 +8,6 @@ mod list;
 mod prefetch;
 mod reader;
 
-pub use self::decode::{DecodeError, DecodeOptions, Decoded, GrayFacts, decode};
+pub use self::decode::{DecodeError, DecodeOptions, DecodedPicture, GrayFacts, decode};
 pub use self::list::{ENDINGS, ListError, list};
 pub use self::reader::{FolderReader, PictureView, SampledPicture, SampledView, look_at};

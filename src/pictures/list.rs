@@ -14,7 +14,7 @@ pub const ENDINGS: [&str; 12] =
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ListError {
-    /// It cannot be read.
+    /// The folder or list cannot be read.
     #[error("cannot read {}", path.display())]
     Unreadable {
         /// The folder.
@@ -22,7 +22,7 @@ pub enum ListError {
         /// The system's error.
         source: io::Error,
     },
-    /// It has none.
+    /// The folder or list is empty.
     #[error(
         "no pictures in {} (expected {})",
         path.display(), ENDINGS.join(", ")

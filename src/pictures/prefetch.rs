@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::decode::{DecodeError, DecodeOptions, Decoded, Encoded};
+use crate::decode::{DecodeError, DecodeOptions, DecodedPicture, EncodedPicture};
 
-/// Most bytes of the pictures that are being decoded, or wait to be taken. Of one that needs more there is no other.
+/// Most bytes of the pictures that are being decoded or wait to be taken. A picture that needs more is decoded alone.
 const BYTES_MAX: u64 = 512 << 20;
 
 /// Most files that threads are ahead.
@@ -44,14 +44,14 @@ struct DecodeQueue {
 #[derive(Debug, Default)]
 struct QueueState {
     /// Files whose headers threads have begun to read.
-    begun: usize,
+    started: usize,
     /// Files that may be decoded, or cannot be.
     admitted: usize,
-    /// Files that were taken.
+    /// Files that the reader took.
     taken: usize,
-    /// Bytes of those that are admitted and not taken.
+    /// Bytes of the admitted files that the reader has not taken.
     bytes: u64,
-    opened: BTreeMap<usize, Result<Decoded, DecodeError>>,
+    opened: BTreeMap<usize, Result<DecodedPicture, DecodeError>>,
     is_closed: bool,
 }
 
@@ -79,7 +79,7 @@ impl Prefetcher {
     pub(crate) fn next(
         &self,
         goes_on: &mut dyn FnMut() -> bool,
-    ) -> Option<(PathBuf, Result<Decoded, DecodeError>)> {
+    ) -> Option<(PathBuf, Result<DecodedPicture, DecodeError>)> {
         let mut queue = self.shared.queue.lock();
         let number = queue.taken;
         let path = self.shared.paths.get(number)?.clone();
@@ -109,7 +109,7 @@ impl Drop for Prefetcher {
 }
 
 impl DecodeQueue {
-    /// Decodes files until there are no more.
+    /// Decodes files until the list ends.
     fn decode_all(&self) {
         while let Some(number) = self.begin() {
             let mut needed = 0;
@@ -130,11 +130,11 @@ impl DecodeQueue {
         &self,
         number: usize,
         admit: &mut dyn FnMut(u64) -> bool,
-    ) -> Option<Result<Decoded, DecodeError>> {
+    ) -> Option<Result<DecodedPicture, DecodeError>> {
         let mut is_admitted = false;
         // A decoder that panics must not end the thread: the file would be waited for without end.
         let opened = catch_unwind(AssertUnwindSafe(|| {
-            let encoded = match Encoded::open(&self.paths[number], self.options) {
+            let encoded = match EncodedPicture::open(&self.paths[number], self.options) {
                 Ok(encoded) => encoded,
                 Err(error) => return Some(Err(error)),
             };
@@ -150,13 +150,13 @@ impl DecodeQueue {
     fn begin(&self) -> Option<usize> {
         let mut queue = self.queue.lock();
         let is_far =
-            |queue: &mut QueueState| !queue.is_closed && queue.taken + FILES_MAX <= queue.begun;
+            |queue: &mut QueueState| !queue.is_closed && queue.taken + FILES_MAX <= queue.started;
         self.changed.wait_while(&mut queue, is_far);
-        if queue.is_closed || self.paths.len() <= queue.begun {
+        if queue.is_closed || self.paths.len() <= queue.started {
             return None;
         }
-        queue.begun += 1;
-        Some(queue.begun - 1)
+        queue.started += 1;
+        Some(queue.started - 1)
     }
 
     /// Waits until a file that needs `bytes` bytes may be decoded; false if it need not be any more.
@@ -175,6 +175,6 @@ impl DecodeQueue {
     }
 }
 
-fn bytes_of(opened: &Result<Decoded, DecodeError>) -> u64 {
+fn bytes_of(opened: &Result<DecodedPicture, DecodeError>) -> u64 {
     opened.as_ref().map_or(0, |picture| picture.rgb.len() as u64)
 }

@@ -7,10 +7,10 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{Fixation, FixationReason, Gaze, snapped};
 use foveate_engine::backend::BackendError;
 use foveate_engine::backend::choice::StreamBackend;
-use foveate_engine::batch::{Batch, Sampled};
+use foveate_engine::batch::{Batch, PictureTokens};
 use foveate_gaze::view::ViewSpec;
 
-use crate::decode::{DecodeError, DecodeOptions, Decoded, GrayFacts};
+use crate::decode::{DecodeError, DecodeOptions, DecodedPicture, GrayFacts};
 use crate::prefetch::Prefetcher;
 
 /// Most files that are sampled together.
@@ -39,10 +39,10 @@ pub struct SampledPicture {
 /// What was seen of a picture for one view.
 #[derive(Debug)]
 pub struct SampledView {
-    /// Where was looked.
+    /// Fixations and relevance of the sample.
     pub gaze: Gaze,
     /// The tokens.
-    pub tokens: Sampled,
+    pub tokens: PictureTokens,
 }
 
 /// Looks at the place at these shares of width and height.
@@ -94,7 +94,7 @@ impl FolderReader {
         self.prefetcher.len()
     }
 
-    /// Whether there are no files.
+    /// Whether the list has no files.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -139,7 +139,7 @@ impl FolderReader {
             }
         }
         let item = |((path, opened), seen): (
-            (PathBuf, Result<Decoded, DecodeError>),
+            (PathBuf, Result<DecodedPicture, DecodeError>),
             Vec<SampledView>,
         )| {
             let gray = opened.as_ref().ok().and_then(|picture| picture.gray);
@@ -154,7 +154,7 @@ impl FolderReader {
         view: usize,
         kind: FrameKind,
         pictures: &[(FrameView<'_>, &Gaze)],
-    ) -> Result<Vec<Sampled>, BackendError> {
+    ) -> Result<Vec<PictureTokens>, BackendError> {
         let known = |(of, batch): &(usize, Batch)| *of == view && batch.kind() == kind;
         let mut batch = match self.batches.iter().position(known) {
             Some(index) => self.batches.remove(index).1,
@@ -190,12 +190,12 @@ fn batch_size(kind: FrameKind) -> usize {
     (WINDOW_BYTES / picture_bytes(kind)).clamp(1, WINDOW)
 }
 
-fn kind_of(opened: &Result<Decoded, DecodeError>) -> Option<FrameKind> {
+fn kind_of(opened: &Result<DecodedPicture, DecodeError>) -> Option<FrameKind> {
     opened.as_ref().ok().map(|picture| picture.kind())
 }
 
 /// The kinds of the pictures, each once.
-fn kinds_of(opened: &[(PathBuf, Result<Decoded, DecodeError>)]) -> Vec<FrameKind> {
+fn kinds_of(opened: &[(PathBuf, Result<DecodedPicture, DecodeError>)]) -> Vec<FrameKind> {
     let mut kinds = Vec::new();
     for kind in opened.iter().filter_map(|(_, opened)| kind_of(opened)) {
         if !kinds.contains(&kind) {

@@ -35,7 +35,7 @@ pub enum PlayerError {
     /// A file that a view's policy names cannot be used.
     #[error(transparent)]
     Policy(#[from] PolicyFileError),
-    /// The backend is unavailable, or the CPU failed, too.
+    /// The backend is unavailable, or the fallback to the CPU failed.
     #[error(transparent)]
     Backend(#[from] BackendError),
     /// No frame comes.
@@ -51,20 +51,20 @@ pub fn is_played_from(start: Duration, pts_ns: Option<u64>) -> bool {
     pts_ns.is_none_or(|ns| start <= Duration::from_nanos(ns) + START_TOLERANCE)
 }
 
-/// What became of a turn.
+/// Result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlayerStep {
     /// A frame was taken through the stages: its tokens are in the views.
     Frame(FrameStamp),
     /// A frame was left out.
     Skipped(FrameStamp),
-    /// Nothing came for a moment.
+    /// No frame arrived within a moment.
     Nothing,
-    /// The source is over.
+    /// The source has ended.
     Ended,
 }
 
-/// A source, and the engine that looks at it.
+/// A source, and the engine that its frames go through.
 #[derive(Debug)]
 pub struct Player {
     source: Source,
@@ -73,7 +73,7 @@ pub struct Player {
     specs: Vec<ViewSpec>,
     /// `None` until the first frame.
     engine: Option<Engine>,
-    /// Of the newest frame; `None` before the first.
+    /// Pixel facts of the newest frame; `None` before the first.
     facts: Option<PixelFacts>,
     views: Vec<View<Memory>>,
     silent_turns: u32,
@@ -88,8 +88,8 @@ impl Player {
     pub fn open(config: StreamConfig, chosen: StreamBackend) -> Result<Self, PlayerError> {
         let chosen = chosen.with_change_on(config.change.on)?;
         let specs = config.views.iter().map(ViewSpec::try_from).collect::<Result<_, _>>()?;
-        // Whoever plays a clip in its own process has chosen to.
-        let spec = SourceSpec { isolation: Isolation::None, ..SourceSpec::from(&config) };
+        // The caller has chosen to run the decoders in its own process.
+        let spec = SourceSpec { isolation: Isolation::None, ..config.source() };
         let source = Source::open(&spec, &Arc::<StreamCounters>::default())?;
         Ok(Self {
             source,
@@ -113,7 +113,7 @@ impl Player {
         &self.chosen
     }
 
-    /// What the views want.
+    /// Specifications of the views.
     pub fn specs(&self) -> &[ViewSpec] {
         &self.specs
     }
@@ -123,7 +123,7 @@ impl Player {
         self.facts.unwrap_or_default()
     }
 
-    /// What the frames have in common; `None` before the first.
+    /// Format, colour and extent that all frames share; `None` before the first.
     pub fn kind(&self) -> Option<FrameKind> {
         self.engine.as_ref().map(Engine::kind)
     }
@@ -142,14 +142,14 @@ impl Player {
         &mut self,
         wants: impl FnOnce(&FrameStamp) -> bool,
     ) -> Result<PlayerStep, PlayerError> {
-        match self.source.take(TURN) {
+        match self.source.next_frame(TURN) {
             TakeResult::Frame(frame) => {
                 self.silent_turns = 0;
                 let stamp = frame.stamp();
                 if !wants(&stamp) {
                     return Ok(PlayerStep::Skipped(stamp));
                 }
-                self.take(&frame)?;
+                self.process(&frame)?;
                 Ok(PlayerStep::Frame(stamp))
             }
             TakeResult::Ended(End::Eos) => Ok(PlayerStep::Ended),
@@ -165,7 +165,7 @@ impl Player {
     }
 
     /// Takes a frame through the stages.
-    fn take(&mut self, captured: &CapturedFrame) -> Result<(), PlayerError> {
+    fn process(&mut self, captured: &CapturedFrame) -> Result<(), PlayerError> {
         let frame = &captured.view().expect("a source checks its frames");
         let stamp = &captured.stamp();
         let facts = captured.facts();

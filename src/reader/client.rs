@@ -192,8 +192,7 @@ impl Client {
     ) -> Result<Subscription, ControlError> {
         let mut subscription = Subscription::new(&self.path, view, options);
         let Granted { .. } = self.request(&subscription.request(), &[])?;
-        subscription.socket = Some(self.socket);
-        subscription.is_granted = true;
+        subscription.connection = Connection::Granted(self.socket);
         Ok(subscription)
     }
 
@@ -293,7 +292,7 @@ pub enum Next {
     },
     /// The view publishes in another segment from now on, including the first: [`Subscription::reader`] has changed.
     NewSegment,
-    /// Nothing arrived in time.
+    /// The time-out elapsed.
     TimedOut,
     /// The view has stopped publishing, for this reason, and every frame has been read.
     Ended(String),
@@ -352,10 +351,47 @@ impl From<ControlError> for SubscriptionError {
 #[derive(Debug)]
 enum Ending {
     None,
-    /// With the daemon's reason.
+    /// The daemon ended it, for this reason.
     Ended(String),
-    /// Without a reason.
+    /// The connection closed without a reason.
     HungUp,
+}
+
+/// Connection of a subscription to its daemon.
+#[derive(Debug)]
+enum Connection {
+    /// No connection: a subscription that reconnects looks for the daemon.
+    Away,
+    /// The daemon was asked for a subscription and has not answered yet.
+    Requested(OwnedFd),
+    /// The daemon has granted the subscription.
+    Granted(OwnedFd),
+}
+
+impl Connection {
+    fn socket(&self) -> Option<&OwnedFd> {
+        match self {
+            Self::Away => None,
+            Self::Requested(socket) | Self::Granted(socket) => Some(socket),
+        }
+    }
+
+    /// Removes the socket.
+    fn take_socket(&mut self) -> Option<OwnedFd> {
+        match std::mem::replace(self, Self::Away) {
+            Self::Away => None,
+            Self::Requested(socket) | Self::Granted(socket) => Some(socket),
+        }
+    }
+
+    /// Notes the daemon's answer; false if no answer was due.
+    fn grant(&mut self) -> bool {
+        let is_due = matches!(self, Self::Requested(_));
+        if is_due {
+            *self = self.take_socket().map_or(Self::Away, Self::Granted);
+        }
+        is_due
+    }
 }
 
 /// A subscription to a view: its connection, and the ring received over it.
@@ -363,11 +399,8 @@ enum Ending {
 /// Dropping it ends the subscription.
 #[derive(Debug)]
 pub struct Subscription {
-    /// `None` only while a subscription that reconnects has no connection.
-    socket: Option<OwnedFd>,
-    /// Whether the daemon has answered on this connection.
-    is_granted: bool,
-    /// Of a subscription that reconnects.
+    connection: Connection,
+    /// Reopens the connection; `None` if the subscription does not reconnect.
     reconnector: Option<Reconnector>,
     path: PathBuf,
     buffer: Vec<u8>,
@@ -410,11 +443,10 @@ impl Subscription {
         Ok(subscription)
     }
 
-    /// Without a connection.
+    /// A subscription that has no connection yet.
     fn new(path: &Path, view: &ViewName, options: SubscribeOptions) -> Self {
         Self {
-            socket: None,
-            is_granted: false,
+            connection: Connection::Away,
             reconnector: None,
             path: path.to_owned(),
             buffer: vec![0; DATAGRAM_BYTES_MAX],
@@ -436,7 +468,7 @@ impl Subscription {
         let Self { view, options: SubscribeOptions { notify, gaze, events }, .. } = self;
         let mut request =
             json!({ "op": "subscribe", "view": view, "notify": notify, "gaze": gaze });
-        // An older daemon refuses what it does not know.
+        // An older daemon refuses unknown fields.
         if *events {
             request["events"] = json!(true);
         }
@@ -445,7 +477,7 @@ impl Subscription {
 
     /// Whether a subscription that [reconnects](Self::reconnecting) has no daemon: it is gone, or has not answered yet.
     pub fn is_disconnected(&self) -> bool {
-        self.reconnector.is_some() && !self.is_granted
+        self.reconnector.is_some() && !matches!(self.connection, Connection::Granted(_))
     }
 
     /// Skips frames captured longer ago than this, and counts them as missed: a robot must not act on outdated frames. There is no
@@ -479,20 +511,19 @@ impl Subscription {
     /// If there is no daemon, or it does not answer or refuses. The subscription is then as it was.
     pub fn reconnect(&mut self) -> Result<(), ControlError> {
         let client = Client::connect(&self.path)?;
-        let Self { socket, .. } = client.subscribe_to(&self.view, self.options)?;
+        let Self { connection, .. } = client.subscribe_to(&self.view, self.options)?;
         self.hang_up();
-        self.enter(socket.expect("a connection that was granted"), true)
+        self.enter(connection)
     }
 
-    /// Goes on over this connection.
-    fn enter(&mut self, socket: OwnedFd, is_granted: bool) -> Result<(), ControlError> {
-        if let Some(reconnector) = &self.reconnector {
+    /// Continues over `connection`.
+    fn enter(&mut self, connection: Connection) -> Result<(), ControlError> {
+        if let (Some(reconnector), Some(socket)) = (&self.reconnector, connection.socket()) {
             reconnector
-                .watch(&socket)
+                .watch(socket)
                 .map_err(|errno| ControlError::io("watch a connection to", &self.path, errno))?;
         }
-        self.socket = Some(socket);
-        self.is_granted = is_granted;
+        self.connection = connection;
         self.awaits_segment = true;
         self.ending = Ending::None;
         Ok(())
@@ -501,10 +532,9 @@ impl Subscription {
     /// Drops the connection, if it can be replaced.
     fn hang_up(&mut self) {
         let Some(reconnector) = &self.reconnector else { return };
-        if let Some(socket) = self.socket.take() {
+        if let Some(socket) = self.connection.take_socket() {
             reconnector.unwatch(socket).expect("the socket is watched");
         }
-        self.is_granted = false;
         if !self.is_over() {
             reconnector.ring_when_due().expect("a timer can be set");
         }
@@ -512,14 +542,14 @@ impl Subscription {
 
     /// Connects and asks for a subscription, without waiting for the answer, if there is no connection and it is time to.
     fn look_for_daemon(&mut self) -> Result<(), ControlError> {
-        if self.is_over() || self.socket.is_some() {
+        if self.is_over() || self.connection.socket().is_some() {
             return Ok(());
         }
         if !self.reconnector.as_mut().is_some_and(Reconnector::begin_attempt) {
             return Ok(());
         }
         match self.called() {
-            Ok(socket) => self.enter(socket, false)?,
+            Ok(socket) => self.enter(Connection::Requested(socket))?,
             Err(error) => {
                 self.hang_up();
                 if !error.is_transient() {
@@ -690,7 +720,7 @@ impl Subscription {
     /// Processes pending messages, up to a new segment.
     fn take_messages(&mut self) -> Result<(), SubscriptionError> {
         while self.next_reader.is_none()
-            && let Some(socket) = &self.socket
+            && let Some(socket) = self.connection.socket()
         {
             let received = socket::receive(socket, &mut self.buffer, RecvFlags::DONTWAIT);
             let (len, descriptor) = match received {
@@ -718,7 +748,7 @@ impl Subscription {
                     self.ending = Ending::Ended(reason);
                 }
                 FromDaemon::Refused(refusal) => {
-                    // Of a daemon that is about to stop.
+                    // `ended` means that the daemon is about to stop.
                     let is_stopping = refusal.reason == RefusalReason::Ended;
                     let error = ControlError::Refused(refusal);
                     if self.reconnector.is_none() {
@@ -730,7 +760,7 @@ impl Subscription {
                         return Err(error.into());
                     }
                 }
-                FromDaemon::Accepted(_) if !self.is_granted => self.is_granted = true,
+                FromDaemon::Accepted(_) if self.connection.grant() => {}
                 FromDaemon::Accepted(_) => {
                     let detail = "an answer without a request".to_owned();
                     return Err(ControlError::NotUnderstood { detail }.into());
@@ -768,7 +798,7 @@ impl AsFd for Subscription {
     /// becomes readable with every frame; messages and hang-ups make it readable, too. Read until [`Next::TimedOut`], or
     /// [`SubscriptionError::Disconnected`], before polling again, as a message may follow a frame.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        match (&self.reconnector, &self.socket) {
+        match (&self.reconnector, self.connection.socket()) {
             (Some(reconnector), _) => reconnector.as_fd(),
             (None, Some(socket)) => socket.as_fd(),
             (None, None) => unreachable!("only a subscription that reconnects has no connection"),

@@ -29,11 +29,11 @@ pub enum ControlError {
         path: PathBuf,
     },
 
-    /// Another system error.
+    /// A system call failed.
     Io {
         /// The failed action, such as "create the directory".
         action: &'static str,
-        /// Its object.
+        /// Path that the action was for.
         path: PathBuf,
         /// The system's error.
         source: io::Error,

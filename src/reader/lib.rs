@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(places(None, &[]), std::slice::from_ref(&system));
         let empty = all.map(|(name, _)| (name, ""));
         assert_eq!(places(None, &empty), std::slice::from_ref(&system));
-        // As the specification of the variable demands.
+        // The XDG specification has relative paths ignored.
         assert_eq!(places(None, &[("XDG_RUNTIME_DIR", "run/user")]), [system]);
     }
 

@@ -144,7 +144,7 @@ names!(RefusalReason {
 /// The answer to a request that was not granted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// For programs.
+    /// Reason, for programs.
     pub reason: RefusalReason,
     /// For people: what is wrong and what is allowed instead.
     pub error: String,

@@ -23,7 +23,7 @@ pub(crate) struct Reconnector {
 }
 
 impl Reconnector {
-    /// Watches nothing yet; the first attempt is due.
+    /// A reconnector without a watch, whose first attempt is due at once.
     pub(crate) fn new() -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;

@@ -52,19 +52,19 @@ pub const SLOT_ALIGNMENT: usize = 4096;
 pub const PLANE_ALIGNMENT: usize = 64;
 
 /// Entries of the table of planes.
-pub const MAX_PLANE_COUNT: usize = 8;
+pub const PLANE_COUNT_MAX: usize = 8;
 
 /// Fewest slots of a ring: one to read while the writer fills the next.
 pub const MIN_SLOT_COUNT: u32 = 2;
 
 /// Far above any use; limits what a reader must accept.
-pub const MAX_SLOT_COUNT: u32 = 1024;
+pub const SLOT_COUNT_MAX: u32 = 1024;
 
 /// Most tokens of a frame: far above any use, so that no size overflows.
-pub const MAX_CAPACITY: usize = 1 << 24;
+pub const CAPACITY_MAX: usize = 1 << 24;
 
 /// Longest side of a token, in texels.
-pub const MAX_PATCH_SIDE: u32 = *WINDOW_SIDES.end();
+pub const PATCH_SIDE_MAX: u32 = *WINDOW_SIDES.end();
 
 /// Bit of [`SlotHeader::flags`]: `pts_ns` is valid.
 pub const FLAG_PTS: u32 = 1;
@@ -102,7 +102,7 @@ structs! {
         [24] header_bytes: u32, unit bytes;
         /// Slots of the ring, 2 to 1024.
         [28] slot_count: u32;
-        /// From one slot to the next.
+        /// Distance from one slot to the next.
         [32] slot_stride: u64, unit bytes;
         /// Size of SlotHeader: 512.
         [40] slot_header_bytes: u32, unit bytes;
@@ -127,9 +127,9 @@ structs! {
         [80] backend_kind: u32;
         /// Most fixations of a frame, 1 to 8.
         [84] fovea_capacity: u32;
-        /// Of R, G and B: a texel is (value / 255 - `mean`) / `std`.
+        /// Mean of R, G and B: a texel is (value / 255 - `mean`) / `std`.
         [88] mean: [f64; 3];
-        /// Of R, G and B.
+        /// Standard deviation of R, G and B.
         [112] std: [f64; 3];
         /// The camera's format, as GStreamer names it.
         [136] pixel_format: Text<16>;
@@ -143,7 +143,7 @@ structs! {
         [312] backend_device: Text<64>;
         /// Columns of the grid over the source that the tokens of every frame form, row by row; 0 if they form none.
         [376] grid_columns: u32;
-        /// Rows of that grid; 0 if there is none.
+        /// Rows of the grid; 0 if the tokens form none.
         [380] grid_rows: u32;
         /// The camera model.
         [384] camera: CameraBlock;
@@ -157,21 +157,21 @@ structs! {
         [620] pixel_aspect_height: u32;
         /// How the source's samples become RGB: see [Colour](#colour).
         [624] color_matrix: u16;
-        /// What black and white are: see [Colour](#colour).
+        /// The values of black and white: see [Colour](#colour).
         [626] color_range: u16;
-        /// How samples follow from light: see [Colour](#colour).
+        /// The curve from light to samples: see [Colour](#colour).
         [628] color_transfer: u16;
         /// Bits for what the source does not say: 1 the matrix, chosen by the height of the pictures; 2 the range, chosen by the format.
         [630] color_assumed: u16;
         /// Reserved: 0.
         [632] reserved: u64;
         /// The table of planes.
-        [640] planes: [PlaneEntry; MAX_PLANE_COUNT];
+        [640] planes: [PlaneEntry; PLANE_COUNT_MAX];
     }
 
     /// The projection of the camera, as in ROS's `camera_info`. All 0 without a calibration.
     CameraBlock {
-        /// 0 none, 1 pinhole. Others count as 0.
+        /// Camera model: 0 none, 1 pinhole. Others count as 0.
         [0] kind: u32;
         /// Entries of `coefficients` in use.
         [4] coefficient_count: u32;
@@ -276,7 +276,7 @@ structs! {
         [24] pts_ns: u64, unit ns;
         /// Capture time on `CLOCK_MONOTONIC`. Never after `arrival_ns`: a later stamp is clamped to it, and counted.
         [32] capture_ns: u64, unit ns;
-        /// The same time on `CLOCK_REALTIME`, since 1970.
+        /// Capture time on `CLOCK_REALTIME`, since 1970.
         [40] capture_unix_ns: u64, unit ns;
         /// Arrival in the daemon on `CLOCK_MONOTONIC`.
         [48] arrival_ns: u64, unit ns;
@@ -333,9 +333,9 @@ structs! {
     FixationBlock {
         /// Counts the fixations of the view, from 1.
         [0] id: u64;
-        /// From the source's left edge.
+        /// Distance from the source's left edge.
         [8] x: f64, unit pixels;
-        /// From the source's top edge.
+        /// Distance from the source's top edge.
         [16] y: f64, unit pixels;
         /// `frame_seq` of the first frame sampled around this fixation.
         [24] since_frame: u64;

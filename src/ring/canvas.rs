@@ -36,7 +36,7 @@ pub struct Canvas {
     pixels: Vec<u8>,
 }
 
-/// What the frames of a segment have in common.
+/// Properties that all frames of a segment share.
 #[derive(Clone, Copy, Debug)]
 struct Source {
     epoch: u64,
@@ -46,12 +46,12 @@ struct Source {
     grid: Extent,
 }
 
-/// What a frame did to a canvas.
+/// The effect of a frame on a canvas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CanvasUpdate {
-    /// Whether the canvas began anew with it: it is the first frame, or the first of another segment.
+    /// Whether the frame cleared the canvas, as the first frame of a segment does.
     pub is_new: bool,
-    /// How many places it drew.
+    /// Number of places that the frame drew.
     pub drawn: usize,
 }
 
@@ -59,12 +59,12 @@ pub struct CanvasUpdate {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CanvasError {
-    /// The view does not say when tiles change.
+    /// The view does not publish when tiles change.
     NoTiles {
-        /// Its address.
+        /// Address of the view.
         view: String,
     },
-    /// Not newer than the newest one.
+    /// The frame is older than the newest one of the canvas.
     NotNewer {
         /// The frame.
         ring_sequence: u64,
@@ -134,9 +134,9 @@ impl Canvas {
         Ok(CanvasUpdate { is_new: known.is_none(), drawn })
     }
 
-    /// Begins anew, for frames of another segment.
+    /// Clears the canvas for frames of another segment.
     fn open(&mut self, segment: &SegmentInfo) -> Source {
-        let SegmentInfo { epoch, extent, format, .. } = *segment;
+        let (epoch, extent, format) = (segment.epoch, segment.extent, segment.format);
         // The greatest power of two that divides both.
         let side = TILE_SIDE.min(1 << format.patch_side.trailing_zeros());
         let grid = extent.in_cells(side);
@@ -272,7 +272,7 @@ impl Canvas {
         &self.pixels
     }
 
-    /// The picture, row by row; black where nothing was drawn.
+    /// The picture, row by row; places without a token are black.
     pub fn rgb(&self) -> Vec<Rgb> {
         let Some(source) = self.of else { return Vec::new() };
         let Source { extent, format, side, .. } = source;

@@ -14,7 +14,7 @@ pub enum RingError {
     Spec {
         /// The field of [`SegmentSpec`](super::SegmentSpec).
         field: &'static str,
-        /// Its value.
+        /// Value of the field.
         value: String,
         /// The allowed values.
         allowed: &'static str,
@@ -36,7 +36,7 @@ pub enum RingError {
         source: std::io::Error,
     },
 
-    /// The descriptor is not that of a segment.
+    /// The descriptor does not refer to a segment.
     NotASegment {
         /// Evidence.
         reason: String,
@@ -54,7 +54,7 @@ pub enum RingError {
     Malformed {
         /// The field, as `docs/reference/abi.md` names it.
         field: &'static str,
-        /// Its value.
+        /// Value of the field.
         value: String,
     },
 

@@ -52,7 +52,7 @@ impl FrameHead {
         self.fixations[0]
     }
 
-    /// What the header of a slot says.
+    /// Head of the frame in the slot of `header`.
     pub fn from_slot(header: &SlotHeader) -> Self {
         let has_pts = header.flags & FLAG_PTS != 0;
         Self {

@@ -3,9 +3,9 @@
 use bytemuck::Zeroable;
 
 use super::abi::{
-    ABI_MAJOR, ABI_MINOR, CAMERA_FRAME_OFFSET, CHANNEL_OFFSET, CameraFrameBlock, ChannelBlock,
-    HEADER_BYTES, LIVE_OFFSET, MAGIC, MAX_CAPACITY, MAX_PATCH_SIDE, MAX_PLANE_COUNT,
-    MAX_SLOT_COUNT, MIN_SLOT_COUNT, PLANE_ALIGNMENT, PlaneEntry, SegmentHeader, SlotHeader,
+    ABI_MAJOR, ABI_MINOR, CAMERA_FRAME_OFFSET, CAPACITY_MAX, CHANNEL_OFFSET, CameraFrameBlock,
+    ChannelBlock, HEADER_BYTES, LIVE_OFFSET, MAGIC, MIN_SLOT_COUNT, PATCH_SIDE_MAX,
+    PLANE_ALIGNMENT, PLANE_COUNT_MAX, PlaneEntry, SLOT_COUNT_MAX, SegmentHeader, SlotHeader,
     TokenRecord,
 };
 use super::error::{RingError, ensure, malformed, text, whole_text};
@@ -55,7 +55,7 @@ pub(super) fn header_from_spec(
     layout: &SegmentLayout,
     epoch: u64,
 ) -> Result<SegmentHeader, RingError> {
-    let mut planes = [PlaneEntry::zeroed(); MAX_PLANE_COUNT];
+    let mut planes = [PlaneEntry::zeroed(); PLANE_COUNT_MAX];
     for ((entry, plane), place) in planes.iter_mut().zip(spec.all_planes()).zip(layout.planes()) {
         *entry = plane_entry(&plane, *place, layout.capacity);
     }
@@ -163,7 +163,7 @@ fn info_from_header(
     let backend = BackendKind::from_code(header.backend_kind)
         .ok_or_else(|| malformed("backend_kind", header.backend_kind))?;
 
-    let mut places = [SlotPlane::default(); MAX_PLANE_COUNT];
+    let mut places = [SlotPlane::default(); PLANE_COUNT_MAX];
     for (place, plane) in places.iter_mut().zip(&planes) {
         let count = (!plane.is_of_tokens()).then_some(plane.shape[0] as usize);
         let (offset, item_bytes) = (plane.offset, plane.token_stride);
@@ -179,9 +179,7 @@ fn info_from_header(
         capacity: header.token_capacity as usize,
         total_bytes: native(header.total_bytes),
     };
-    let info = SegmentInfo {
-        abi_minor: header.abi_minor,
-        epoch: header.epoch,
+    let spec = SegmentSpec {
         stream: text("stream_name", &header.stream_name)?,
         view: text("view_name", &header.view_name)?,
         layout: text("layout_name", &header.layout_name)?,
@@ -195,11 +193,12 @@ fn info_from_header(
         device: text("backend_device", &header.backend_device)?,
         picture: pixel_facts::read(header)?,
         slot_count: layout.slot_count,
-        total_bytes: layout.total_bytes,
         camera: camera::facts(&header.camera, camera_frame)?,
         channels: channels::facts(channels, &planes)?,
         planes,
     };
+    let (abi_minor, epoch, total_bytes) = (header.abi_minor, header.epoch, layout.total_bytes);
+    let info = SegmentInfo { abi_minor, epoch, total_bytes, spec };
     Ok((info, layout))
 }
 
@@ -222,7 +221,7 @@ fn check_sizes(header: &SegmentHeader, file_bytes: u64) -> Result<(), RingError>
     ensure(is(slot_header_bytes, size_of::<SlotHeader>()), "slot_header_bytes", slot_header_bytes)?;
     ensure(is(header.record_bytes, size_of::<TokenRecord>()), "record_bytes", header.record_bytes)?;
     ensure(header.total_bytes == file_bytes, "total_bytes", header.total_bytes)?;
-    let slot_counts = MIN_SLOT_COUNT..=MAX_SLOT_COUNT;
+    let slot_counts = MIN_SLOT_COUNT..=SLOT_COUNT_MAX;
     ensure(slot_counts.contains(&header.slot_count), "slot_count", header.slot_count)?;
     let stride = header.slot_stride;
     ensure(stride.is_multiple_of(PLANE_ALIGNMENT as u64), "slot_stride", stride)?;
@@ -235,7 +234,7 @@ fn check_sizes(header: &SegmentHeader, file_bytes: u64) -> Result<(), RingError>
     let after_header = size_of::<SlotHeader>() <= records_offset as usize;
     ensure(after_header && records_offset.is_multiple_of(8), "records_offset", records_offset)?;
     let capacity = header.token_capacity;
-    let fits = (1..=MAX_CAPACITY).contains(&(capacity as usize)) && records_end(header) <= stride;
+    let fits = (1..=CAPACITY_MAX).contains(&(capacity as usize)) && records_end(header) <= stride;
     ensure(fits, "token_capacity", capacity)
 }
 
@@ -247,7 +246,7 @@ fn records_end(header: &SegmentHeader) -> u64 {
 
 fn planes(header: &SegmentHeader) -> Result<Vec<PlaneInfo>, RingError> {
     let count = header.plane_count as usize;
-    ensure((1..=MAX_PLANE_COUNT).contains(&count), "plane_count", count)?;
+    ensure((1..=PLANE_COUNT_MAX).contains(&count), "plane_count", count)?;
     let entries = header.planes[..count].iter();
     let planes = entries.map(|entry| plane(header, entry)).collect::<Result<Vec<_>, _>>()?;
     for (index, PlaneInfo { name, .. }) in planes.iter().enumerate() {
@@ -306,7 +305,7 @@ fn token_format(header: &SegmentHeader, pixels: &PlaneInfo) -> Result<TokenForma
         .checked_pow(2)
         .and_then(|texels| texels.checked_mul(3 * pixels.dtype.bytes() as u64))
         .is_some_and(|bytes| bytes == pixels.token_stride as u64);
-    ensure(dense && (1..=MAX_PATCH_SIDE).contains(&side), "patch_side", side)?;
+    ensure(dense && (1..=PATCH_SIDE_MAX).contains(&side), "patch_side", side)?;
     let normalisation = Normalisation { mean: header.mean, std: header.std };
     let outside =
         Outside::from_code(header.outside).ok_or_else(|| malformed("outside", header.outside))?;
@@ -315,7 +314,7 @@ fn token_format(header: &SegmentHeader, pixels: &PlaneInfo) -> Result<TokenForma
     Ok(TokenFormat { patch_side: side, dtype: pixels.dtype, normalisation, outside, rounding })
 }
 
-/// The grid of the tokens; `None` if they form none.
+/// The grid of the tokens; `None` without a grid.
 fn grid(header: &SegmentHeader) -> Result<Option<Extent>, RingError> {
     let grid = Extent::new(header.grid_columns, header.grid_rows);
     if grid == Extent::new(0, 0) {

@@ -50,7 +50,7 @@ impl AsRef<[UnsafeCell<u64>]> for SegmentMemory {
 #[derive(Clone, Copy, Debug)]
 pub struct Item<'a> {
     words: &'a [AtomicU64],
-    /// In bytes from the first word.
+    /// Bytes from the first word.
     start: usize,
     bytes: usize,
 }
@@ -116,7 +116,7 @@ impl Items {
         self.item_bytes
     }
 
-    /// How many there is room for.
+    /// Capacity in items.
     pub fn count(&self) -> usize {
         size_of_val(self.words()) / self.item_bytes
     }

@@ -48,7 +48,7 @@ pub use header::HeaderPage;
 pub use items::{Item, ItemStore, Items, SegmentMemory};
 #[cfg(feature = "writer")]
 pub use memory::check_memory;
-pub use reader::{Borrowed, Lapped, ReadOutcome, Reader, TokenFrameBuf};
+pub use reader::{BorrowedFrame, Lapped, ReadOutcome, Reader, TokenFrameBuf};
 pub use segment::{ChannelFacts, PlaneInfo, SegmentInfo, SegmentSpec};
 pub use text::Text;
 #[cfg(feature = "writer")]
@@ -57,7 +57,7 @@ pub use waker::{Waker, WakerCounters};
 pub use writer::{TokenFrame, Writer, plane_list};
 
 /// Consecutive overwritten copies after which a reader gives up; a reader that keeps up loses one in a thousand.
-const MAX_TRIES: u32 = 64;
+const TRIES_MAX: u32 = 64;
 
 /// Atomics used by `protocol`; tests that compile it substitute others.
 mod atomic {

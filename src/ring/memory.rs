@@ -43,7 +43,7 @@ pub(super) fn reserved_memory(name: &str, bytes: usize) -> Result<OwnedFd, RingE
     let bytes = bytes as u64;
     check_available(bytes)?;
     let file = new_memory_file(name)?;
-    // Readers get descriptors, and nobody else opens it. What its owner has locked, nobody locks.
+    // Readers get descriptors, so no one needs to open the file. The owner's lock keeps others from locking it.
     fchmod(&file, Mode::RUSR).during("fchmod")?;
     flock(&file, FlockOperation::NonBlockingLockExclusive).during("flock")?;
     match retry_on_intr(|| fallocate(&file, FallocateFlags::empty(), 0, bytes)) {

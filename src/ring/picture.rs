@@ -20,7 +20,7 @@ pub type Rgb = [u8; 3];
 /// A channel on the cells of a picture.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChannelImage<'a> {
-    /// Its name.
+    /// Name of the channel.
     pub name: &'a str,
     /// Columns and rows of cells.
     pub grid: Extent,
@@ -252,7 +252,7 @@ impl RgbImage {
 struct CellAxis {
     /// Parts of a pixel: P, or 1 where cells begin and end between pixels.
     unit: i64,
-    /// Where cell 0 begins.
+    /// Start of cell 0.
     origin: i64,
     /// Length of a cell.
     step: i64,
@@ -312,7 +312,7 @@ impl SplineTaps {
         }
     }
 
-    /// In parts of [`ONE`].
+    /// The weighted sum of `cell`s, in parts of [`ONE`].
     fn sum(&self, cell: impl Fn(usize) -> [i32; 3]) -> [i32; 3] {
         let mut sums = [0; 3];
         for (index, weight) in self.weights.into_iter().enumerate() {
@@ -323,7 +323,7 @@ impl SplineTaps {
         sums
     }
 
-    /// From values in parts of [`ONE`].
+    /// The weighted sum of values in parts of [`ONE`], rounded to 8 bits.
     fn rounded(&self, along: &[[i32; 3]]) -> Rgb {
         let one = i64::from(ONE);
         std::array::from_fn(|channel| {

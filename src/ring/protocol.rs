@@ -17,7 +17,7 @@ use super::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
 /// Attempts to copy a state before a reader gives up: some milliseconds. Even a state that changes continuously is at rest during
 /// one of every few attempts.
-pub(super) const MAX_STATE_TRIES: u32 = 1 << 16;
+pub(super) const STATE_TRIES_MAX: u32 = 1 << 16;
 
 /// Words of a segment that announce changes to readers.
 #[derive(Clone, Copy, Debug)]
@@ -95,7 +95,7 @@ impl Live<'_> {
     /// The state; `None` if the writer never leaves it at rest. `load` loads the state with the given number, relaxed, and is called
     /// again if that changed meanwhile.
     pub(super) fn read_state<T>(self, mut load: impl FnMut(u32) -> T) -> Option<T> {
-        (0..MAX_STATE_TRIES).find_map(|_| {
+        (0..STATE_TRIES_MAX).find_map(|_| {
             let before = self.state_sequence.load(Ordering::Relaxed);
             // SYNC(state-filled): pairs with the store in `Live::change_state`.
             fence(Ordering::Acquire);

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::thread::futex;
 use rustix::time::Timespec;
 
-use super::MAX_TRIES;
+use super::TRIES_MAX;
 use super::abi::{
     CAMERA_FRAME_OFFSET, HEADER_BYTES, LIVE_OFFSET, SlotHeader, State, StateBlock, TokenRecord,
 };
@@ -32,7 +32,7 @@ const PATIENCE_MAX_NS: u64 = 100_000_000;
 pub struct TokenFrameBuf {
     /// Metadata.
     pub head: FrameHead,
-    /// One per token.
+    /// Record of each token.
     pub records: Vec<TokenRecord>,
     /// [`TokenFormat::token_bytes`](foveate_core::token::TokenFormat::token_bytes) per token, in the order of the records:
     /// `[records.len(), 3, P, P]`.
@@ -50,7 +50,7 @@ pub enum ReadOutcome {
         /// them.
         missed: u64,
     },
-    /// There is no unread frame; the buffer is unchanged.
+    /// All frames have been read; the buffer is unchanged.
     Nothing,
 }
 
@@ -121,7 +121,7 @@ impl Reader {
     /// If the segment is broken, or the writer kept overwriting the frame during the copy. The buffer's content is then
     /// undefined.
     pub fn read_newest(&mut self, frame: &mut TokenFrameBuf) -> Result<ReadOutcome, RingError> {
-        for _ in 0..MAX_TRIES {
+        for _ in 0..TRIES_MAX {
             let newest = self.look();
             if newest <= self.last {
                 return Ok(ReadOutcome::Nothing);
@@ -130,7 +130,7 @@ impl Reader {
                 return Ok(ReadOutcome::Frame { missed: self.took(newest) });
             }
         }
-        Err(RingError::Overtaken { tries: MAX_TRIES })
+        Err(RingError::Overtaken { tries: TRIES_MAX })
     }
 
     /// Copies the oldest unread frame that is still in the ring.
@@ -140,7 +140,7 @@ impl Reader {
     /// As [`Reader::read_newest`].
     pub fn read_next(&mut self, frame: &mut TokenFrameBuf) -> Result<ReadOutcome, RingError> {
         let mut next = self.last.saturating_add(1);
-        for _ in 0..MAX_TRIES {
+        for _ in 0..TRIES_MAX {
             let newest = self.look();
             if newest <= self.last {
                 return Ok(ReadOutcome::Nothing);
@@ -152,7 +152,7 @@ impl Reader {
             // The writer is overwriting this one, and may not have announced it yet.
             next = next.saturating_add(1);
         }
-        Err(RingError::Overtaken { tries: MAX_TRIES })
+        Err(RingError::Overtaken { tries: TRIES_MAX })
     }
 
     /// Copies the frame captured nearest to `capture_ns` (CLOCK_MONOTONIC, in nanoseconds), read or unread; of two equally near
@@ -166,7 +166,7 @@ impl Reader {
         capture_ns: u64,
         frame: &mut TokenFrameBuf,
     ) -> Result<bool, RingError> {
-        for _ in 0..MAX_TRIES {
+        for _ in 0..TRIES_MAX {
             let newest = self.segment.live().newest();
             if newest == 0 {
                 return Ok(false);
@@ -182,7 +182,7 @@ impl Reader {
                 return Ok(true);
             }
         }
-        Err(RingError::Overtaken { tries: MAX_TRIES })
+        Err(RingError::Overtaken { tries: TRIES_MAX })
     }
 
     /// Borrows the newest frame in place if it is unread.
@@ -190,8 +190,8 @@ impl Reader {
     /// # Errors
     ///
     /// As [`Reader::read_newest`].
-    pub fn borrow_newest(&mut self) -> Result<Option<Borrowed<'_>>, RingError> {
-        for _ in 0..MAX_TRIES {
+    pub fn borrow_newest(&mut self) -> Result<Option<BorrowedFrame<'_>>, RingError> {
+        for _ in 0..TRIES_MAX {
             let newest = self.look();
             if newest <= self.last {
                 return Ok(None);
@@ -201,10 +201,10 @@ impl Reader {
                 let missed = self.took(newest);
                 let slot = self.segment.slot(newest);
                 let (layout, head) = (self.segment.layout, FrameHead::from_slot(&header));
-                return Ok(Some(Borrowed { slot, layout, head, token_count, missed }));
+                return Ok(Some(BorrowedFrame { slot, layout, head, token_count, missed }));
             }
         }
-        Err(RingError::Overtaken { tries: MAX_TRIES })
+        Err(RingError::Overtaken { tries: TRIES_MAX })
     }
 
     /// Waits until there may be news since the last read: a frame, or a change of state. Returns whether there are; false after
@@ -242,7 +242,7 @@ impl Reader {
         let publish_ns = |sequence| self.load_header(sequence).map(|header| header.publish_ns);
         let newest = self.segment.live().newest();
         let newest_ns = publish_ns(newest).unwrap_or_else(clock::monotonic_ns);
-        // Where the writer has just replaced the frame before, as if there were no interval.
+        // If the writer has just replaced the frame before, the interval counts as 0.
         let before_ns = publish_ns(newest.saturating_sub(1)).unwrap_or(newest_ns);
         Duration::from_nanos(patience_ns(clock::monotonic_ns(), newest_ns, before_ns))
     }
@@ -352,10 +352,10 @@ impl TokenFrameBuf {
     }
 }
 
-/// A frame in place. The writer may overwrite it at any time: results are valid only if [`Borrowed::finish`] succeeds
+/// A frame in place. The writer may overwrite it at any time: results are valid only if [`BorrowedFrame::finish`] succeeds
 /// afterwards.
 #[derive(Clone, Debug)]
-pub struct Borrowed<'a> {
+pub struct BorrowedFrame<'a> {
     slot: Slot<'a>,
     layout: SegmentLayout,
     head: FrameHead,
@@ -363,7 +363,7 @@ pub struct Borrowed<'a> {
     missed: u64,
 }
 
-impl<'a> Borrowed<'a> {
+impl<'a> BorrowedFrame<'a> {
     /// Metadata; a consistent copy.
     pub fn head(&self) -> &FrameHead {
         &self.head
@@ -379,7 +379,7 @@ impl<'a> Borrowed<'a> {
         self.missed
     }
 
-    /// The current record of token `index`, below [`Borrowed::token_count`].
+    /// The current record of token `index`, below [`BorrowedFrame::token_count`].
     pub fn record(&self, index: usize) -> TokenRecord {
         const WORDS: usize = size_of::<TokenRecord>() / size_of::<u64>();
         let mut record = TokenRecord::zeroed();
@@ -388,7 +388,7 @@ impl<'a> Borrowed<'a> {
         record
     }
 
-    /// The current texels, as little-endian words to be loaded relaxed. [`Borrowed::pixel_bytes`] bytes of them count; the rest of the
+    /// The current texels, as little-endian words to be loaded relaxed. [`BorrowedFrame::pixel_bytes`] bytes of them count; the rest of the
     /// last word is padding.
     pub fn pixel_words(&self) -> &'a [AtomicU64] {
         self.plane_words(0)

@@ -24,16 +24,16 @@ pub struct Struct {
     pub name: &'static str,
     /// Size in bytes.
     pub bytes: usize,
-    /// Its purpose, in lines of Markdown.
+    /// Purpose of the struct, in lines of Markdown.
     pub about: &'static [&'static str],
-    /// Its fields, by offset.
+    /// Fields of the struct, by offset.
     pub fields: &'static [Field],
 }
 
 /// A field of a struct.
 #[derive(Debug)]
 pub struct Field {
-    /// Its name in every language.
+    /// Name of the field in every language.
     pub name: &'static str,
     /// Offset in the struct, in bytes.
     pub offset: usize,
@@ -66,7 +66,7 @@ pub enum Form {
     F64,
     /// A struct.
     Struct(&'static Struct),
-    /// So many items.
+    /// An array with this many items.
     Array(&'static Form, usize),
 }
 
@@ -127,7 +127,7 @@ macro_rules! structs {
         )+}
 
         impl $Struct {
-            /// Its description.
+            /// Fields and meaning of the struct.
             pub const SCHEMA: $crate::schema::Struct = $crate::schema::Struct {
                 name: stringify!($Struct),
                 bytes: size_of::<Self>(),

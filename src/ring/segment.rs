@@ -1,14 +1,15 @@
 //! A segment: its specification, slot layout, and the words that writer and readers share.
 
 use std::mem::offset_of;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use rustix::fs::SealFlags;
 
-use super::MAX_TRIES;
+use super::TRIES_MAX;
 use super::abi::{
-    HEADER_BYTES, LIVE_OFFSET, LiveBlock, MAX_CAPACITY, MAX_PATCH_SIDE, MAX_PLANE_COUNT,
-    MAX_SLOT_COUNT, MIN_SLOT_COUNT, PLANE_ALIGNMENT, SLOT_ALIGNMENT, SlotHeader, StateBlock,
+    CAPACITY_MAX, HEADER_BYTES, LIVE_OFFSET, LiveBlock, MIN_SLOT_COUNT, PATCH_SIDE_MAX,
+    PLANE_ALIGNMENT, PLANE_COUNT_MAX, SLOT_ALIGNMENT, SLOT_COUNT_MAX, SlotHeader, StateBlock,
     TokenRecord,
 };
 use super::error::RingError;
@@ -28,7 +29,7 @@ pub(super) const REQUIRED_SEALS: SealFlags =
 
 /// Specification of a segment.
 #[derive(Clone, Debug, PartialEq)]
-pub struct SegmentSpec {
+pub struct SegmentSpec<Plane = PlaneSpec> {
     /// Name of the stream, at most 63 bytes.
     pub stream: String,
     /// Name of the view, at most 63 bytes.
@@ -57,8 +58,8 @@ pub struct SegmentSpec {
     pub slot_count: usize,
     /// Camera model, if known.
     pub camera: Option<CameraFacts>,
-    /// What a frame holds beside the records and the texels of `format`, at most 7.
-    pub planes: Vec<PlaneSpec>,
+    /// What a frame holds beside the records: without the texels of `format`, at most 7; of an existing segment with them, first.
+    pub planes: Vec<Plane>,
     /// What the items of the plane [`CHANNELS`](foveate_core::plane::CHANNELS) are, if it is one of them.
     pub channels: Option<ChannelFacts>,
 }
@@ -77,40 +78,18 @@ pub struct SegmentInfo {
     pub abi_minor: u32,
     /// Random; different for every segment.
     pub epoch: u64,
-    /// Name of the stream.
-    pub stream: String,
-    /// Name of the view.
-    pub view: String,
-    /// Name of the layout.
-    pub layout: String,
-    /// Format of a token.
-    pub format: TokenFormat,
-    /// Most tokens of a frame.
-    pub capacity: usize,
-    /// Columns and rows of the tokens, if they form a grid, row by row.
-    pub grid: Option<Extent>,
-    /// Most fixations of a frame, 1 to 8.
-    pub foveae: usize,
-    /// Width and height of the source in pixels.
-    pub extent: Extent,
-    /// The camera's format in GStreamer's caps.
-    pub pixel_format: String,
-    /// The backend that samples the tokens.
-    pub backend: BackendKind,
-    /// Name of its device.
-    pub device: String,
-    /// Pixel aspect ratio and colour of the source.
-    pub picture: PixelFacts,
-    /// Frames that the ring holds.
-    pub slot_count: usize,
     /// Size of the segment in bytes.
     pub total_bytes: usize,
-    /// Camera model, if known.
-    pub camera: Option<CameraFacts>,
-    /// What a slot holds beside the records; the tokens' texels come first.
-    pub planes: Vec<PlaneInfo>,
-    /// What the items of the plane [`CHANNELS`](foveate_core::plane::CHANNELS) are; `None` without that plane.
-    pub channels: Option<ChannelFacts>,
+    /// What its writer specified, whose fields are those of this, too.
+    pub spec: SegmentSpec<PlaneInfo>,
+}
+
+impl Deref for SegmentInfo {
+    type Target = SegmentSpec<PlaneInfo>;
+
+    fn deref(&self) -> &SegmentSpec<PlaneInfo> {
+        &self.spec
+    }
 }
 
 /// What the items of the plane of channels are.
@@ -129,7 +108,7 @@ impl SegmentInfo {
     }
 }
 
-/// One entry of the table of planes.
+/// An entry of the table of planes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlaneInfo {
     /// Name of the plane.
@@ -149,7 +128,7 @@ pub struct PlaneInfo {
 }
 
 impl PlaneInfo {
-    /// Whether its items are the tokens.
+    /// Whether the plane has an item for each token.
     pub fn is_of_tokens(&self) -> bool {
         self.order.starts_with('N')
     }
@@ -166,12 +145,12 @@ impl PlaneInfo {
 pub(super) struct SegmentLayout {
     pub(super) slot_count: usize,
     pub(super) slot_stride: usize,
-    /// From the start of a slot.
+    /// Bytes from the start of a slot to the records.
     pub(super) records_offset: usize,
-    /// In the order of the table; unused ones are all 0.
-    pub(super) planes: [SlotPlane; MAX_PLANE_COUNT],
+    /// Planes in the order of the table; unused ones are all 0.
+    pub(super) planes: [SlotPlane; PLANE_COUNT_MAX],
     pub(super) plane_count: usize,
-    /// In tokens.
+    /// Most tokens of a frame.
     pub(super) capacity: usize,
     pub(super) total_bytes: usize,
 }
@@ -199,23 +178,23 @@ impl SlotPlane {
 impl SegmentLayout {
     /// The layout of a segment for `spec`.
     pub(super) fn new(spec: &SegmentSpec) -> Result<Self, RingError> {
-        let slot_counts = MIN_SLOT_COUNT as usize..=MAX_SLOT_COUNT as usize;
+        let slot_counts = MIN_SLOT_COUNT as usize..=SLOT_COUNT_MAX as usize;
         let slot_count = spec.slot_count;
         ensure(slot_counts.contains(&slot_count), "slot_count", slot_count, "2 to 1024")?;
         let capacity = spec.capacity;
-        ensure((1..=MAX_CAPACITY).contains(&capacity), "capacity", capacity, "1 to 2^24 tokens")?;
+        ensure((1..=CAPACITY_MAX).contains(&capacity), "capacity", capacity, "1 to 2^24 tokens")?;
         let side = spec.format.patch_side;
-        ensure((1..=MAX_PATCH_SIDE).contains(&side), "patch_side", side, "1 to 1024 texels")?;
+        ensure((1..=PATCH_SIDE_MAX).contains(&side), "patch_side", side, "1 to 1024 texels")?;
         ensure((1..=FOVEAE_MAX).contains(&spec.foveae), "foveae", spec.foveae, "1 to 8")?;
         let grid_fits = spec.grid.is_none_or(|grid| (1..=capacity).contains(&grid.area()));
         ensure(grid_fits, "grid", format!("{:?}", spec.grid), "at most as many cells as tokens")?;
 
         let plane_count = 1 + spec.planes.len();
-        ensure(plane_count <= MAX_PLANE_COUNT, "planes", plane_count - 1, "at most 7")?;
+        ensure(plane_count <= PLANE_COUNT_MAX, "planes", plane_count - 1, "at most 7")?;
 
         let records_offset = size_of::<SlotHeader>();
         let mut end = records_offset + capacity * size_of::<TokenRecord>();
-        let mut planes = [SlotPlane::default(); MAX_PLANE_COUNT];
+        let mut planes = [SlotPlane::default(); PLANE_COUNT_MAX];
         for (place, plane) in planes.iter_mut().zip(spec.all_planes()) {
             let offset = end.next_multiple_of(PLANE_ALIGNMENT);
             let count = plane.count.map(|count| count as usize);
@@ -286,7 +265,7 @@ impl Segment {
     /// The newest ring sequence and its publish time in nanoseconds; zeros before the first frame. `None` if the writer keeps
     /// filling the whole ring between two loads.
     pub(super) fn newest_publish(&self) -> Option<(u64, u64)> {
-        (0..MAX_TRIES).find_map(|_| {
+        (0..TRIES_MAX).find_map(|_| {
             let sequence = self.live().newest();
             let slot = self.slot(sequence);
             let publish_ns = slot.publish_ns().load(Ordering::Relaxed);

@@ -64,7 +64,7 @@ struct WakerState {
     counters: WakerCounters,
 }
 
-/// Whom to wake.
+/// Readers to wake.
 #[derive(Debug)]
 struct Targets {
     segment: Arc<Segment>,

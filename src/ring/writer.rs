@@ -9,7 +9,7 @@ use rustix::io::retry_on_intr;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::abi::{
-    LIVE_OFFSET, MAX_PLANE_COUNT, SegmentHeader, SlotHeader, State, StateBlock, TokenRecord,
+    LIVE_OFFSET, PLANE_COUNT_MAX, SegmentHeader, SlotHeader, State, StateBlock, TokenRecord,
 };
 use super::error::{RingError, SystemResultExt, whole_text};
 use super::head::FrameHead;
@@ -32,7 +32,7 @@ pub struct TokenFrame<'a> {
     /// One per plane of the segment, in its order, as from [`plane_list`]: an item per token, in the order of the records, or as
     /// many items as the plane has. The first may be empty in a frame that was [begun](Writer::begin): then the items whose version
     /// the frame before does not have were stored there.
-    pub planes: [&'a [u8]; MAX_PLANE_COUNT],
+    pub planes: [&'a [u8]; PLANE_COUNT_MAX],
     /// Content version per token: differs whenever its items may differ from those of earlier frames. A slot that already holds a
     /// version is not written again. 0 means unversioned: always stored, as is a plane that does not
     /// [follow the texels](foveate_core::plane::PlaneSpec::follows_texels).
@@ -42,8 +42,8 @@ pub struct TokenFrame<'a> {
 }
 
 /// `planes` as the planes of a frame, at most 8.
-pub fn plane_list<const COUNT: usize>(planes: [&[u8]; COUNT]) -> [&[u8]; MAX_PLANE_COUNT] {
-    let mut list = [&[][..]; MAX_PLANE_COUNT];
+pub fn plane_list<const COUNT: usize>(planes: [&[u8]; COUNT]) -> [&[u8]; PLANE_COUNT_MAX] {
+    let mut list = [&[][..]; PLANE_COUNT_MAX];
     list[..COUNT].copy_from_slice(&planes);
     list
 }
@@ -111,7 +111,7 @@ impl Writer {
         store_bytes(mapping.words(0, page.len()), page);
         let segment = Arc::new(Segment { mapping, layout });
         store_state(&segment, 0, State::Live, "");
-        // From here on nothing, not even this process, can map it for writing again.
+        // From here on no process, including this one, can map it for writing again.
         seal(file.as_fd())?;
         let held = vec![vec![0; layout.capacity]; layout.slot_count];
         let held_whole = vec![0; layout.slot_count];

@@ -77,7 +77,7 @@ pub struct PendingFeedback {
     pub feedback: Feedback,
     /// Extent of the image that it refers to, in pixels.
     pub image: Extent,
-    /// When it arrived, CLOCK_MONOTONIC in nanoseconds.
+    /// Arrival on CLOCK_MONOTONIC, in nanoseconds.
     pub at_ns: u64,
     /// Whether its client's ego motion has moved it to the frame that was to come when it arrived.
     pub is_moved: bool,
@@ -99,9 +99,9 @@ pub(crate) struct PlanInUse {
 pub struct TimedEvent {
     /// The event.
     pub event: Event,
-    /// On CLOCK_MONOTONIC, in nanoseconds.
+    /// Capture time of the frame on CLOCK_MONOTONIC, in nanoseconds.
     pub capture_ns: u64,
-    /// The same instant on CLOCK_REALTIME, in nanoseconds since 1970.
+    /// Capture time of the frame on CLOCK_REALTIME, in nanoseconds since 1970.
     pub capture_unix_ns: u64,
 }
 
@@ -116,7 +116,7 @@ pub struct GazeChange {
     pub is_planned_afresh: bool,
 }
 
-/// What a view publishes next.
+/// State of a view in the frame that it publishes next.
 #[derive(Clone, Copy, Debug)]
 pub struct ViewUpdate<'a> {
     /// `frame_seq` of the frame.
@@ -156,10 +156,10 @@ pub fn view_channel(
     config: ViewConfig,
     opened: Option<Arc<MemoryWatch>>,
 ) -> (ViewChannel, ClientChannel) {
-    ends(Some(Arc::clone(wakeup)), stream, config, opened)
+    channel_pair(Some(Arc::clone(wakeup)), stream, config, opened)
 }
 
-fn ends(
+fn channel_pair(
     wakeup: Option<Arc<EventFd>>,
     stream: &str,
     config: ViewConfig,
@@ -211,9 +211,9 @@ struct ChannelState {
     segment: Mutex<Option<PublishedSegment>>,
     /// Why the view must end or has ended.
     end_reason: Mutex<Option<String>>,
-    /// `None` for a view of the configuration.
+    /// Memory of a client that opened the view; `None` for a view of the configuration.
     opened: Option<Arc<MemoryWatch>>,
-    /// If a client opened the view: the memory of its segments, old ones included, until nobody has it any more.
+    /// Memory of the segments of a view that a client opened, including old segments that are still mapped somewhere.
     memory: Mutex<Vec<WatchedMemory>>,
     /// `frame_seq` of the newest frame whose plan is published; 0 before the first.
     newest_planned_frame: AtomicU64,
@@ -266,7 +266,7 @@ impl ChannelState {
 /// Published by the frame loop.
 #[derive(Debug, Default)]
 struct ViewHistory {
-    /// The current ones; none before the first frame.
+    /// The current fixations; empty before the first frame.
     fixations: Fixations,
     /// The newest last, at most [`SCANPATH_MAX`].
     scanpath: VecDeque<Fixation>,
@@ -328,7 +328,7 @@ pub struct ViewChannel {
 impl ViewChannel {
     /// The channel of a view without clients.
     pub fn unconnected() -> Self {
-        ends(None, "unconnected", ViewConfig::default(), None).0
+        channel_pair(None, "unconnected", ViewConfig::default(), None).0
     }
 
     /// Address of the view.
@@ -336,7 +336,7 @@ impl ViewChannel {
         &self.shared.name
     }
 
-    /// What the view is configured to be.
+    /// The view's configuration.
     pub fn config(&self) -> Arc<ViewConfig> {
         self.shared.config()
     }
@@ -511,7 +511,7 @@ impl ViewChannel {
     fn publish(&mut self, frame_seq: u64) -> bool {
         let Some(mut history) = self.shared.history.try_lock() else { return false };
         history.fixations.clone_from(&self.pending.fixations);
-        // One that moves in pursuit is no other one.
+        // Pursuit moves a fixation without starting a new one.
         let is_known =
             |fixation: &Fixation| self.published.fixations.iter().any(|old| old.id == fixation.id);
         let mut new = self.pending.fixations.clone();
@@ -593,7 +593,7 @@ impl ClientChannel {
         self.shared.wants_refresh.store(true, Ordering::Relaxed);
     }
 
-    /// What the view is configured to be.
+    /// The view's configuration.
     pub fn config(&self) -> Arc<ViewConfig> {
         self.shared.config()
     }
@@ -705,7 +705,7 @@ impl ClientChannel {
         for _ in 0..self.waiting.len() {
             let Ok(connection) = self.waiting.try_recv() else { break };
             if !is_shut_down(&connection) {
-                // There is room: it was just taken out.
+                // The queue has room: the item was just taken out of it.
                 let _ = self.subscribers.try_send(connection);
             }
         }

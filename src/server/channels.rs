@@ -15,7 +15,7 @@ use foveate_control::ChannelListing;
 use foveate_gaze::feedback::{CHANNEL_WEIGHTS_MAX, ChannelWeight};
 use foveate_gaze::relevance::injection::{INJECTED_MAX, Injection};
 
-/// The channels of one view.
+/// The channels and weights that clients injected into one view.
 #[derive(Debug, Default)]
 pub(super) struct InjectedChannels {
     /// The view that channels and weights belong to.
@@ -125,7 +125,7 @@ impl InjectedChannels {
         set_weighed(&mut self.weighed, weights, user);
     }
 
-    /// The weights are those of the configuration.
+    /// Restores the configured weights.
     pub(super) fn release(&mut self) {
         self.weighed.clear();
     }

@@ -22,6 +22,13 @@ pub fn view_from_table(table: &Map<String, Value>) -> Result<ViewConfig, Refusal
         );
         return Err(Refusal::new(RefusalReason::BadRequest, error));
     }
+    // Before anything reads it.
+    if table.get("layout").is_some_and(|layout| layout == "samples") || table.contains_key("table")
+    {
+        let error = "unsupported layout for a view that a client opens: \"samples\" reads a file of the daemon's (expected another \
+                     layout, or such a view in [[stream.view]] of the configuration)";
+        return Err(bad_request(error));
+    }
     let config = ViewConfig::from_table(table).map_err(|error| bad_request(error.reason()))?;
     if let Policy::Replay { .. } | Policy::Relevance { scorer: Some(_), .. } = config.gaze.policy {
         let error = "unsupported policy for a view that a client opens (expected \"auto\", \"fixed\", \"feedback\", \

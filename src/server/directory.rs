@@ -57,7 +57,7 @@ pub struct Directory {
     devices: OnceLock<DeviceMemory>,
 }
 
-/// Closed views that clients had opened, until their frame loop has released them and nobody has their memory any more.
+/// Closed views that clients had opened, until their frame loop has released them and their memory is freed.
 #[derive(Debug)]
 struct ClosedViews {
     views: Mutex<Vec<Arc<ViewEntry>>>,
@@ -80,11 +80,11 @@ pub struct StreamSpec {
     pub name: String,
     /// Source of its frames, without secrets: any client can read it.
     pub source: String,
-    /// Its views, at least one.
+    /// Views of the stream, at least one.
     pub views: Vec<ViewConfig>,
-    /// Whether it is a recording that is replayed: nobody steers its views or opens others.
+    /// Whether the stream replays a recording: clients can neither steer its views nor open others.
     pub is_recording: bool,
-    /// Parts of its picture that nothing may read.
+    /// Parts of the picture that are filled before anything reads them.
     pub masks: Arc<Masks>,
 }
 
@@ -93,19 +93,19 @@ pub struct StreamSpec {
 pub struct StreamStatus {
     /// Source of its frames, without secrets.
     pub source: String,
-    /// Its state.
+    /// State of the stream.
     pub state: StreamState,
     /// The reason for the state; may be empty.
     pub reason: String,
-    /// Pixel format of its frames; `None` before the first.
+    /// Pixel format of the frames; `None` before the first.
     pub format: Option<PixelFormat>,
-    /// Extent of its frames; `None` before the first.
+    /// Extent of the frames; `None` before the first.
     pub extent: Option<Extent>,
     /// Pixel aspect ratio and colour of its frames; `None` before the first.
     pub picture: Option<PixelFacts>,
-    /// The backend of its pyramid; `None` before the first frame.
+    /// Backend of the pyramid; `None` before the first frame.
     pub backend: Option<BackendInfo>,
-    /// Its depth, if it has any.
+    /// Depth of the stream, if configured.
     pub depth: Option<DepthListing>,
     /// The calibration of its camera, if it has any.
     pub camera: Option<Arc<Camera>>,
@@ -183,7 +183,7 @@ impl Directory {
     ) {
         if let Some(stream) = self.stream(stream) {
             let config = Box::new(config);
-            // As for views that clients open.
+            // Fails only if the stream has ended, like the command for an opened view.
             let _ = stream.commands.send(ViewCommand::Set { config, keeps_segment, answer });
         }
     }
@@ -312,7 +312,7 @@ pub enum ViewCommand {
     Close(ViewName),
     /// An operator replaces one.
     Set {
-        /// Its new configuration.
+        /// The new configuration.
         config: Box<ViewConfig>,
         /// Whether only the pace changes, so that the segment stays.
         keeps_segment: bool,
@@ -329,7 +329,7 @@ impl StreamEntry {
         directory: &Directory,
     ) -> (Self, Vec<ViewChannel>) {
         let StreamSpec { name, source, views, is_recording, masks } = spec;
-        let ends = |config| view::ends(&name, config, None, &directory.wakeup);
+        let ends = |config| view::view_entry(&name, config, None, &directory.wakeup);
         let (views, channels) = views.into_iter().map(ends).collect::<(Vec<_>, Vec<_>)>();
         let status = StreamStatus {
             source,
@@ -356,7 +356,7 @@ impl StreamEntry {
         (entry, channels)
     }
 
-    /// Its name.
+    /// Name of the stream.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
@@ -395,7 +395,7 @@ impl StreamEntry {
     /// Adds a view of `owner`. Its name must be unique.
     pub(super) fn open_view(&self, config: ViewConfig, owner: ClientIdentity) {
         let opener = Some((owner, &self.closed_views.memory));
-        let (entry, channel) = view::ends(&self.name, config, opener, &self.wakeup);
+        let (entry, channel) = view::view_entry(&self.name, config, opener, &self.wakeup);
         let mut views = self.views.lock();
         let opened =
             views.partition_point(|view| view.owner().is_none() || view.name() < entry.name());
@@ -406,7 +406,7 @@ impl StreamEntry {
 
     /// Adds a view of the configuration.
     fn add_view(&self, config: ViewConfig, answer: Sender<Result<(), Refusal>>) {
-        let (entry, channel) = view::ends(&self.name, config, None, &self.wakeup);
+        let (entry, channel) = view::view_entry(&self.name, config, None, &self.wakeup);
         let mut views = self.views.lock();
         self.make_way(&mut views, entry.name());
         if VIEWS_MAX <= views.len() || views.iter().any(|view| view.name() == entry.name()) {
@@ -505,7 +505,7 @@ impl StreamEntry {
         views.iter().enumerate().filter(is_behind).map(|(_, view)| Arc::clone(view)).collect()
     }
 
-    /// Its listing, without views.
+    /// Listing of the stream, without views.
     pub(super) fn listing(&self) -> StreamListing {
         let input = |status: &StreamStatus| StreamInput {
             source: clipped(&status.source, LISTED_TEXT_BYTES_MAX),
@@ -533,7 +533,7 @@ impl StreamEntry {
         listing
     }
 
-    /// Its statistics, with views.
+    /// Statistics of the stream, with views.
     pub(super) fn stats(&self) -> StreamStats {
         let StreamCounters {
             durations,
@@ -603,7 +603,7 @@ impl StreamPort {
         &self.entry.counters
     }
 
-    /// Parts of its picture that nothing may read.
+    /// Parts of the picture that are filled before anything reads them.
     pub fn masks(&self) -> &Arc<Masks> {
         &self.entry.masks
     }
@@ -646,7 +646,7 @@ fn mask_listings(masks: &Masks) -> Vec<MaskListing> {
     configured.chain(added.into_iter().map(|mask| listed(mask, false))).collect()
 }
 
-/// `None` before the first frame.
+/// Listing of the change detection; `None` before the first frame.
 fn change_listing(gauges: &ChangeGauges) -> Option<ChangeListing> {
     Some(ChangeListing {
         threshold: gauges.threshold.get()?,

@@ -14,13 +14,13 @@ use foveate_control::SteeringListing;
 pub(super) struct ClientIdentity {
     /// Number of the connection, from 1.
     pub(super) number: u64,
-    /// Its user; `u32::MAX` if unknown.
+    /// User ID of the client; `u32::MAX` if unknown.
     pub(super) user: u32,
-    /// Such as `process 4711 (python3)`.
+    /// Process of the client, such as `process 4711 (python3)`.
     pub(super) name: String,
 }
 
-/// The steering lease of one view, and what was refused.
+/// The steering lease of one view, with counts of refused clients.
 #[derive(Debug, Default)]
 pub(super) struct SteeringLease {
     /// The holder, and until when.

@@ -34,13 +34,13 @@ impl MemoryWatch {
     pub(crate) fn watch(&self, segment: impl AsFd) -> io::Result<WatchedMemory> {
         let segment = segment.as_fd();
         let path = format!("/proc/self/fd/{}", segment.as_raw_fd());
-        // A memfd has no name: it is deleted once nobody has it.
+        // The kernel deletes a memfd with its last descriptor and mapping.
         let number = inotify::add_watch(&self.0, path, inotify::WatchFlags::DELETE_SELF)?;
         let bytes = usize::try_from(fstat(segment)?.st_size).unwrap_or(0);
         Ok(WatchedMemory { number, bytes })
     }
 
-    /// The numbers of the memory that nobody has any more, and had at the last call.
+    /// The numbers of the memory that was freed since the last call.
     pub(crate) fn gone(&self) -> BTreeSet<i32> {
         let mut buffer = [MaybeUninit::uninit(); 4096];
         let mut events = inotify::Reader::new(&self.0, &mut buffer);

@@ -23,7 +23,7 @@ pub use self::listener::SocketAccess;
 use self::news::{EVENTS, GAZES, News};
 use super::directory::{Directory, StreamEntry, ViewEntry};
 use super::snapshot::StatsSource;
-use super::steering::{Steered, SteeringRequest, withdraw};
+use super::steering::{SteeringOutcome, SteeringRequest, withdraw};
 use super::{ServeError, socket};
 use crate::channel::SUBSCRIBERS_PENDING_MAX;
 use foveate::ControlError;
@@ -149,7 +149,7 @@ impl Server {
         &self.stats
     }
 
-    /// Its counters.
+    /// Counters of the server.
     pub fn counters(&self) -> &ServerCounters {
         self.stats.counters()
     }
@@ -195,7 +195,7 @@ struct ServerThread {
 impl ServerThread {
     fn run(mut self, stopping: &AtomicBool) {
         while !stopping.load(Ordering::Relaxed) {
-            if let Err(errno) = self.turn() {
+            if let Err(errno) = self.poll_once() {
                 tracing::error!(%errno, "polling the control socket failed; no clients are served");
                 break;
             }
@@ -204,12 +204,12 @@ impl ServerThread {
         for connection in std::mem::take(&mut self.connections) {
             self.close(connection.socket);
         }
-        // Clients may wait there that have sent descriptors already.
+        // Waiting clients may have sent descriptors already, which take time to close.
         let _ = self.reaper.send(self.listener.socket);
     }
 
     /// One iteration of the poll loop.
-    fn turn(&mut self) -> Result<(), Errno> {
+    fn poll_once(&mut self) -> Result<(), Errno> {
         let ready = self.wait()?;
         self.serve(&ready.connections);
         if ready.wakeup {
@@ -226,7 +226,7 @@ impl ServerThread {
         Ok(())
     }
 
-    /// Counts the memory of opened views, without what nobody has any more.
+    /// Counts the memory of opened views, without freed memory.
     fn count_memory(&mut self) {
         let is_more = self.directory.forget_memory();
         self.count_memory_at = is_more.then(|| Instant::now() + COUNT_MEMORY_PERIOD);
@@ -317,7 +317,7 @@ impl ServerThread {
         let json_bytes = json_bytes(&self.buffer[..len.min(DATAGRAM_BYTES_MAX)]);
         let limit = self.limits.requests_per_second;
         let cost = json_bytes.div_ceil(1024).max(1);
-        let allowed = connection.request_bucket.take(Instant::now(), limit, cost);
+        let allowed = connection.request_bucket.try_spend(Instant::now(), limit, cost);
         let answer = if allowed {
             self.answer(len, connection)
         } else {
@@ -437,10 +437,10 @@ impl ServerThread {
         connection: &mut Connection,
         name: &ViewName,
         wait: bool,
-        steer: impl FnOnce(SteeringRequest<'_>) -> Result<Steered, Refusal>,
+        steer: impl FnOnce(SteeringRequest<'_>) -> Result<SteeringOutcome, Refusal>,
     ) -> Result<Option<Vec<u8>>, Refusal> {
         let (view, steered) = self.steer_with(connection, name, steer)?;
-        let Steered { ticket, points, taken_for } = steered;
+        let SteeringOutcome { ticket, points, taken_for } = steered;
         tracing::debug!(view = %name, ?points, ?taken_for, "feedback accepted");
         let looking = Looking { taken_for, ..Looking::at(name, &points) };
         if !wait {
@@ -461,7 +461,7 @@ impl ServerThread {
     ) -> Result<(Arc<ViewEntry>, T), Refusal> {
         let (stream, view) = self.find(name)?;
         let limit = self.limits.feedback_per_second;
-        let steered = if connection.feedback_bucket.take(Instant::now(), limit, 1) {
+        let steered = if connection.feedback_bucket.try_spend(Instant::now(), limit, 1) {
             steer(SteeringRequest { stream: &stream, view: &view, client: &connection.client })
         } else {
             let error = format!(
@@ -488,7 +488,7 @@ impl ServerThread {
 
     /// Sends all subscribers the news since the last call.
     fn notify_all(&mut self) {
-        let (gazes, events) = (GAZES.take(&self.connections), EVENTS.take(&self.connections));
+        let (gazes, events) = (GAZES.drain(&self.connections), EVENTS.drain(&self.connections));
         self.for_each(|server, connection| {
             server.send_news(connection, &GAZES, &gazes)?;
             server.send_news(connection, &EVENTS, &events)?;

@@ -19,9 +19,9 @@ use foveate_stats::process::process_use;
 #[derive(Debug)]
 pub struct StatsSource {
     directory: Arc<Directory>,
-    /// Of the control server.
+    /// Counters of the control server.
     counters: ServerCounters,
-    /// What the control server has refused.
+    /// Requests that the control server refused, by reason.
     refused: Mutex<BTreeMap<RefusalReason, u64>>,
 }
 

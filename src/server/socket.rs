@@ -43,7 +43,7 @@ pub(super) fn refuse_descriptors(socket: impl AsFd) {
 /// Credentials of the process at the other end of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Peer {
-    /// Its ID; `None` if it is in another PID namespace.
+    /// Process ID; `None` in another PID namespace.
     pub(super) process: Option<i32>,
     pub(super) user: u32,
     pub(super) group: u32,
@@ -57,7 +57,7 @@ pub(super) fn peer(socket: impl AsFd) -> Option<Peer> {
     Some(Peer { process, user: peer.uid(), group: peer.gid() })
 }
 
-/// Whether the peer is a source process, which has the daemon's user and none of its rights.
+/// Whether the peer is a source process, which has the daemon's user, but must not use its rights.
 pub(super) fn is_source_process(socket: impl AsFd) -> bool {
     let process = peer(socket).and_then(|peer| u32::try_from(peer.process?).ok());
     let is_source = process.is_some_and(processes::is_running);
@@ -129,7 +129,7 @@ pub(super) fn take_datagrams(socket: impl AsFd) -> bool {
         match holds_datagram(&socket) {
             Ok(false) => return false,
             Ok(true) => taken += take_datagram(&socket),
-            // As above.
+            // A hang-up is reported once, before the data, so the first failure is not the end.
             Err(_) => failures += 1,
         }
     }

@@ -38,7 +38,7 @@ enum FeedbackKind {
 
 /// Feedback on its way to the frame loop.
 #[derive(Clone, Debug)]
-pub(super) struct Steered {
+pub(super) struct SteeringOutcome {
     /// Ticket of the message in the channel of the view.
     pub(super) ticket: u64,
     /// The points in pixels, or the greatest peak of the map.
@@ -50,9 +50,9 @@ pub(super) struct Steered {
 /// The frame that feedback counts for.
 #[derive(Clone, Copy, Debug)]
 struct NamedFrame {
-    /// `None` for the newest, which the message did not name.
+    /// The named frame; `None` for the newest, if the message named none.
     frame: Option<u64>,
-    /// As that of [`Steered`].
+    /// The frame used instead of one that is too old, as in [`SteeringOutcome`].
     taken_for: Option<u64>,
 }
 
@@ -66,7 +66,7 @@ pub(super) struct SteeringRequest<'a> {
 
 impl SteeringRequest<'_> {
     /// `look`.
-    pub(super) fn look(self, look: &Look) -> Result<Steered, Refusal> {
+    pub(super) fn look(self, look: &Look) -> Result<SteeringOutcome, Refusal> {
         let image = self.accepts(FeedbackKind::Look)?;
         self.check_known(look.frame)?;
         self.check_count(look.points.len())?;
@@ -83,16 +83,20 @@ impl SteeringRequest<'_> {
         }
         points.iter_mut().for_each(|point| *point = snapped(image, point.0, point.1));
         let hold_ns = look.for_ms.map(|ms| u64::from(ms) * 1_000_000);
-        // Where they are now is in no frame yet.
+        // Points that ego motion moved are of the present, which no frame shows yet.
         let frame_seq = named.frame.filter(|_| transform.is_none());
         let area = LookArea { size, share: look.share };
         let feedback = Feedback::Look { points: points.clone(), hold_ns, frame_seq, area };
         let ticket = self.send(feedback, image, transform.is_some())?;
-        Ok(Steered { ticket, points, taken_for: named.taken_for })
+        Ok(SteeringOutcome { ticket, points, taken_for: named.taken_for })
     }
 
     /// `attend`.
-    pub(super) fn attend(self, attend: &Attend, payload: &[u8]) -> Result<Steered, Refusal> {
+    pub(super) fn attend(
+        self,
+        attend: &Attend,
+        payload: &[u8],
+    ) -> Result<SteeringOutcome, Refusal> {
         let image = self.accepts(FeedbackKind::Map)?;
         self.check_known(attend.frame)?;
         let [rows, columns] = attend.shape;
@@ -109,7 +113,7 @@ impl SteeringRequest<'_> {
         self,
         attend: &AttendTokens,
         payload: &[u8],
-    ) -> Result<Steered, Refusal> {
+    ) -> Result<SteeringOutcome, Refusal> {
         let image = self.accepts(FeedbackKind::Map)?;
         self.check_known(Some(attend.frame))?;
         let known = self.view.channel().newest_planned_frame();
@@ -335,7 +339,7 @@ impl SteeringRequest<'_> {
         image: Extent,
         NamedFrame { frame, taken_for }: NamedFrame,
         transform: Option<EgoTransform>,
-    ) -> Result<Steered, Refusal> {
+    ) -> Result<SteeringOutcome, Refusal> {
         let mut map = map.map_err(|error| Refusal::new(reason_of(error), error.to_string()))?;
         if let Some(transform) = &transform {
             map = transform.map_now(&map).ok_or_else(|| out_of_picture("nothing of the map"))?;
@@ -344,7 +348,7 @@ impl SteeringRequest<'_> {
         let frame_seq = frame.unwrap_or_else(|| self.view.channel().newest_frame());
         let feedback = Feedback::Attend { map: Arc::new(map), frame_seq, lies_in: None };
         let ticket = self.send(feedback, image, transform.is_some())?;
-        Ok(Steered { ticket, points: Points::from_iter([(peak.x, peak.y)]), taken_for })
+        Ok(SteeringOutcome { ticket, points: Points::from_iter([(peak.x, peak.y)]), taken_for })
     }
 
     /// What the ego motion of a message does to places of a picture of `image` pixels; `None` without one.

@@ -242,7 +242,7 @@ impl Avx2 {
         bytemuck::cast([self.eight_on(line, values), self.eight_on(line, last)])
     }
 
-    /// Those of the first eight values.
+    /// The half floats of a line at the first eight values.
     #[inline(always)]
     fn eight_on(self, [factor, offset]: [__m256; 2], values: __m128i) -> __m128i {
         let numbers = call!(_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(values)));

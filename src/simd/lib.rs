@@ -36,7 +36,7 @@ pub enum Instructions {
     /// AVX2, FMA and F16C.
     #[cfg(target_arch = "x86_64")]
     Avx2(Detected),
-    /// Those, and AVX-512 BW, VL and VNNI.
+    /// AVX2, FMA, F16C, and AVX-512 BW, VL and VNNI.
     #[cfg(target_arch = "x86_64")]
     Avx512(Detected),
 }

@@ -280,7 +280,7 @@ fn halves_on(line: (f32, f32), values: [u8; 16]) -> [[u8; 2]; 16] {
     bytemuck::cast([eight_on(line, first), eight_on(line, last)])
 }
 
-/// Those of eight values.
+/// The half floats of a line at eight values.
 #[inline(always)]
 fn eight_on(line: (f32, f32), values: uint16x8_t) -> uint16x8_t {
     let first = call!(vget_low_u16(values));

@@ -50,7 +50,7 @@ pub trait Vectors: Copy {
     /// `(words + 2^(BITS - 1)) >> BITS`, unsigned: the rounded quotients by 2^`BITS`.
     fn rounded_down<const BITS: u32>(self, words: Self::Words) -> Self::Words;
 
-    /// The same for sums.
+    /// `(sums + 2^(BITS - 1)) >> BITS`, unsigned: the rounded quotients by 2^`BITS`.
     fn rounded_sums_down<const BITS: u32>(self, sums: Self::Sums) -> Self::Sums;
 
     /// `a + b`.
@@ -89,13 +89,13 @@ pub trait Vectors: Copy {
     /// Each group: its first two sums of `a` plus its last two, then the same of `b`.
     fn added_halves(self, a: Self::Sums, b: Self::Sums) -> Self::Sums;
 
-    /// For each of the four 4 bytes of a group, those of all groups.
+    /// For each of the four 4 bytes of a group, the 4 bytes there of all groups.
     fn transposed_4(self, bytes: Self::Bytes) -> [[u8; 16]; 4];
 
-    /// For each of the eight 2 bytes of a group, those of all groups.
+    /// For each of the eight 2 bytes of a group, the 2 bytes there of all groups.
     fn transposed_2(self, bytes: Self::Bytes) -> [[u8; 8]; 8];
 
-    /// For each byte of a group, those of all groups.
+    /// For each byte of a group, the bytes there of all groups.
     fn transposed_1(self, bytes: Self::Bytes) -> [[u8; 4]; 16];
 
     /// Sets each of `found` to the entry of `table` for the value at its index.

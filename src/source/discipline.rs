@@ -11,17 +11,17 @@ use parking_lot::Mutex;
 
 use foveate_core::clock;
 
-/// How often the clock is looked at.
+/// Interval of reading the clock.
 const INTERVAL_NS: u64 = 1_000_000_000;
 
-/// A change of the difference of both clocks by less is not told from the time between reading one and the other.
+/// Smaller changes of the difference of both clocks cannot be told from the time between reading one and the other.
 const STEP_MIN_NS: u64 = 2_000_000;
 
 /// Readings that were interrupted for longer are tried again.
 const READING_MAX_NS: u64 = 50_000;
 const READINGS_MAX: u32 = 5;
 
-/// Both clocks, read together.
+/// CLOCK_MONOTONIC and CLOCK_REALTIME, read together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockSample {
     /// CLOCK_MONOTONIC, in nanoseconds.
@@ -46,14 +46,14 @@ impl ClockSample {
     }
 }
 
-/// Both clocks, and what is promised.
+/// Both clocks and the error bound of CLOCK_REALTIME.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reading {
     /// The clocks.
     pub clocks: ClockSample,
-    /// How long reading both took, in nanoseconds.
+    /// Nanoseconds between reading CLOCK_MONOTONIC first and last.
     pub took_ns: u64,
-    /// Bound of the error of CLOCK_REALTIME in nanoseconds; `None` if nobody keeps it, or the system does not say.
+    /// Bound of the error of CLOCK_REALTIME in nanoseconds; `None` if the clock is not synchronised, or the bound is unknown.
     pub error_ns: Option<u64>,
 }
 
@@ -76,10 +76,10 @@ impl Reading {
     }
 }
 
-/// Watches CLOCK_REALTIME. Any thread may ask, and none waits.
+/// Watches CLOCK_REALTIME. Any thread may read it, and no reader waits.
 #[derive(Debug, Default)]
 pub struct WallClock {
-    /// When to look again, on CLOCK_MONOTONIC.
+    /// Next reading, on CLOCK_MONOTONIC in nanoseconds.
     next_ns: AtomicU64,
     /// 0 if it is unknown.
     error_ns: AtomicU64,
@@ -114,7 +114,7 @@ impl WallClock {
         let next_ns = self.next_ns.load(Ordering::Relaxed);
         let is_due = next_ns <= monotonic_ns;
         let after_ns = monotonic_ns.saturating_add(INTERVAL_NS);
-        // Of several threads one reads it.
+        // One of the threads that come here at a time reads the clock.
         if is_due
             && self
                 .next_ns
@@ -162,12 +162,12 @@ fn kernel_error_ns() -> Option<u64> {
     // SAFETY: the pointer is valid for writes, and with `modes` 0 the kernel changes nothing but what it points to.
     let state = unsafe { libc::adjtimex(asked.as_mut_ptr()) };
     // SAFETY: all fields are integers, for which zeros are valid, and the kernel only writes integers.
-    let told = unsafe { asked.assume_init() };
-    if state < 0 || state == libc::TIME_ERROR || told.status & libc::STA_UNSYNC != 0 {
+    let timex = unsafe { asked.assume_init() };
+    if state < 0 || state == libc::TIME_ERROR || timex.status & libc::STA_UNSYNC != 0 {
         return None;
     }
-    // A bound of nothing is none: phc2sys says so right after it has set the clock.
-    let microseconds = u64::try_from(told.maxerror).ok()?.max(1);
+    // 0 means unknown, so raise it: phc2sys reports 0 right after it has set the clock.
+    let microseconds = u64::try_from(timex.maxerror).ok()?.max(1);
     Some(microseconds * 1000)
 }
 

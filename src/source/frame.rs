@@ -11,25 +11,25 @@ use foveate_core::pixel::{PixelAspect, PixelFacts};
 /// The samples of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SampleFormat {
-    /// Of a picture.
+    /// Samples of a picture.
     Picture(PixelFormat, Colorimetry),
-    /// Of depth.
+    /// Samples of depth.
     Depth(DepthFormat),
 }
 
 /// Where a plane lies in a buffer, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PlaneLayout {
-    /// From the start of the buffer to the first row.
+    /// Bytes from the start of the buffer to the first row.
     pub offset: usize,
-    /// From one row to the next.
+    /// Bytes from one row to the next.
     pub stride: usize,
 }
 
 /// How the samples of a frame lie in a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameLayout {
-    /// What they are.
+    /// Format of the samples.
     pub samples: SampleFormat,
     /// Width and height in pixels.
     pub extent: Extent,
@@ -67,7 +67,7 @@ impl FrameLayout {
         (Self { planes, ..layout }, end)
     }
 
-    /// The same, `offset` bytes further into a buffer.
+    /// The layout, moved `offset` bytes further into a buffer.
     pub fn moved(self, offset: usize) -> Self {
         let mut planes = self.planes;
         planes.iter_mut().zip(self.rows()).for_each(|(plane, _)| plane.offset += offset);
@@ -202,7 +202,7 @@ mod tests {
         };
         let pictures = PixelFormat::ALL.map(|format| SampleFormat::Picture(format, color));
         let depths = DepthFormat::ALL.map(SampleFormat::Depth);
-        let longest = Extent::MAX_SIDE;
+        let longest = Extent::SIDE_MAX;
         let sides = [(1, 1), (1, longest), (longest, 1), (65, longest), (longest, longest)];
         for samples in pictures.into_iter().chain(depths) {
             for (width, height) in sides {

@@ -23,18 +23,18 @@ use crate::wire::{FrameCounts, FrameReady, FromSource, counters};
 
 /// A frame, which holds its memory until it is dropped.
 pub trait SourceFrame {
-    /// Its memory.
+    /// Samples of the frame.
     fn bytes(&self) -> &[u8];
 }
 
-/// What became of a frame.
+/// Result of posting a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Posted {
-    /// It is sent, or waits.
+pub enum PostOutcome {
+    /// The frame was sent, or waits.
     Taken,
-    /// As [`Taken`](Self::Taken), in place of one that waited.
+    /// The frame was sent or waits, and replaced one that waited.
     Replaced,
-    /// It is dropped: no more frames are wanted.
+    /// The frame was dropped, because the daemon has hung up.
     Closed,
 }
 
@@ -107,22 +107,22 @@ impl<F: SourceFrame> Handover<F> {
 
     /// Hands `frame` over, which lies in its memory as `ready` says; buffer and counts of that are not read. With
     /// [`Pace::EveryFrame`] it first waits until the daemon may have another frame.
-    pub fn post(&self, frame: F, ready: FrameReady) -> Posted {
+    pub fn post(&self, frame: F, ready: FrameReady) -> PostOutcome {
         let mut state = self.state.lock();
         while self.pace == Pace::EveryFrame && self.is_full(&state) && !state.is_over() {
             self.changed.wait(&mut state);
         }
         if state.is_over() {
-            return Posted::Closed;
+            return PostOutcome::Closed;
         }
         if self.is_full(&state) {
             let replaced = state.waiting.replace((frame, ready));
-            // As in `free`: a frame is not dropped while it is locked.
+            // Drop the frame after unlocking, as in `free`.
             drop(state);
-            return if replaced.is_some() { Posted::Replaced } else { Posted::Taken };
+            return if replaced.is_some() { PostOutcome::Replaced } else { PostOutcome::Taken };
         }
         self.try_send(&mut state, frame, ready);
-        if state.is_over() { Posted::Closed } else { Posted::Taken }
+        if state.is_over() { PostOutcome::Closed } else { PostOutcome::Taken }
     }
 
     /// Takes buffer `number` back from the daemon.
@@ -146,13 +146,13 @@ impl<F: SourceFrame> Handover<F> {
         drop(freed);
     }
 
-    /// The daemon wants nothing any more. Whoever waits goes on.
+    /// Ends the handover: the daemon wants no more frames. Threads that wait go on.
     pub fn hang_up(&self) {
         self.state.lock().has_hung_up = true;
         self.changed.notify_all();
     }
 
-    /// Whether the daemon wants nothing any more.
+    /// Whether the daemon wants no more frames.
     pub fn has_hung_up(&self) -> bool {
         self.state.lock().has_hung_up
     }
@@ -203,7 +203,7 @@ impl<F: SourceFrame> Handover<F> {
         frame: F,
         mut ready: FrameReady,
     ) -> Result<(), Errno> {
-        // One that the daemon still has is the same picture again, as of an element that repeats it.
+        // A buffer that the daemon still has holds the same picture again: the element repeats it, so copy it.
         let place = self.pool.place_of(frame.bytes());
         let place = place.filter(|(number, _)| state.sent[usize::from(*number)].is_none());
         let (number, sent) = match place {
@@ -235,7 +235,7 @@ impl<F: SourceFrame> Handover<F> {
         let FrameLayout { samples, extent, pixel_aspect, gray_range, .. } = *layout;
         let (packed, needed) = FrameLayout::packed(samples, extent, pixel_aspect);
         let packed = FrameLayout { gray_range, ..packed };
-        // Those of another size are dropped.
+        // Buffers of another size are dropped.
         let idle = std::iter::from_fn(|| state.idle.pop()).find(|memory| memory.len() == needed);
         let mut memory = match idle {
             Some(memory) => memory,
@@ -245,7 +245,7 @@ impl<F: SourceFrame> Handover<F> {
         Ok((memory, packed))
     }
 
-    /// What was counted since the last message.
+    /// Frames counted since the last message.
     fn unreported(&self, state: &mut HandoverState<F>) -> FrameCounts {
         let mut counts = [0; 9];
         let counters = counters(&self.counters).into_iter();

@@ -21,7 +21,7 @@ pub const COUNT_MAX: u32 = 1 << 20;
 /// Times in nanoseconds are below it, so that they can be added to and subtracted.
 const TIME_MAX_NS: u64 = i64::MAX.cast_unsigned();
 
-/// What a source process did that none does.
+/// A breach of the protocol by a source process.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
     /// It sent a datagram that is not a message.
@@ -80,7 +80,7 @@ pub enum Violation {
 #[derive(Debug)]
 struct Buffer {
     memory: ReadableMemory,
-    /// Whether it is the daemon's.
+    /// Whether the daemon has the buffer.
     is_held: AtomicBool,
 }
 
@@ -99,7 +99,7 @@ pub struct HeldBuffer {
 }
 
 impl HeldBuffer {
-    /// Its memory.
+    /// Bytes of the buffer.
     pub fn bytes(&self) -> &[u8] {
         self.buffer.memory.bytes()
     }
@@ -107,9 +107,9 @@ impl HeldBuffer {
 
 impl Drop for HeldBuffer {
     fn drop(&mut self) {
-        // First: the process may use it as soon as the message is there. SYNC(held): pairs with the swap in `hold`.
+        // Before the message, after which the process may use the buffer. SYNC(held): pairs with the swap in `hold`.
         self.buffer.is_held.store(false, Ordering::Release);
-        // One that does not read its messages, or is gone, gets no buffer back: it is about to be ended.
+        // A process that does not read its messages gets no buffer back: it is about to be ended.
         let _ = send(&self.socket, &free_message(self.number), None, SendFlags::DONTWAIT);
     }
 }
@@ -117,9 +117,9 @@ impl Drop for HeldBuffer {
 /// A frame that keeps the laws.
 #[derive(Debug)]
 pub struct AcceptedFrame {
-    /// Its memory.
+    /// Buffer of the frame, which the daemon has until this is dropped.
     pub buffer: HeldBuffer,
-    /// How its samples lie there; all of them do.
+    /// Layout of the samples, which lie wholly in the buffer.
     pub layout: FrameLayout,
     /// Number and times.
     pub stamp: FrameStamp,
@@ -259,7 +259,7 @@ impl Ledger {
             capture_ns,
             capture_unix_ns,
             capture_clock,
-            // A reference time is of another clock, and that of an arrival is not when the frame was captured.
+            // The bound is that of CLOCK_REALTIME: reference times come from another clock, and an arrival is later than the capture.
             capture_error_ns: if capture_clock == CaptureClock::RunningTime { error_ns } else { 0 },
             clock_steps: steps,
             arrival_ns,

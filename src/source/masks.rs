@@ -15,53 +15,53 @@ use foveate_core::mask::{MASKS_MAX, Mask};
 pub struct Masks {
     /// Number of the newest change, from 1.
     revision: AtomicU64,
-    present: Mutex<Present>,
+    present: Mutex<CurrentMasks>,
     /// The newest revision that a frame was published with; 0 for none.
     published: Mutex<u64>,
     is_published: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Present {
+struct CurrentMasks {
     configured: Vec<Mask>,
     /// In the order in which they were first set.
     added: Vec<Mask>,
-    /// Both.
+    /// The configured masks, then the added ones.
     all: Arc<[Mask]>,
 }
 
 /// A change of the masks that are set while a stream runs. A mask of the same name is replaced.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MaskChange {
-    /// Whether all are cleared first.
+    /// Whether all added masks are cleared first.
     pub clears_all: bool,
-    /// Names of those that are cleared.
+    /// Names of the masks to clear.
     pub cleared: Vec<String>,
-    /// Those that are set.
+    /// Masks to set.
     pub set: Vec<Mask>,
 }
 
-/// Why masks stay as they are.
+/// Reason for refusing a change of masks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MaskRefusal {
-    /// It is one of the configuration.
+    /// The mask belongs to the configuration.
     #[error(
         "the mask {name:?} belongs to the configuration: change it there and reload, or choose another name"
     )]
     Configured {
-        /// Its name.
+        /// Name of the mask.
         name: String,
     },
-    /// There is none to clear.
+    /// The mask to clear does not exist.
     #[error("no mask {name:?} was set at run time: see `foveate mask`")]
     Unknown {
         /// The name.
         name: String,
     },
-    /// Too many at a time.
+    /// Too many masks at a time.
     #[error("too many masks: {count} (expected at most {MASKS_MAX} set at run time)")]
     TooMany {
-        /// What there would be.
+        /// Masks that there would be.
         count: usize,
     },
 }
@@ -69,7 +69,7 @@ pub enum MaskRefusal {
 impl Masks {
     /// The masks of a configuration.
     pub fn new(configured: Vec<Mask>) -> Self {
-        let mut present = Present { configured, ..Present::default() };
+        let mut present = CurrentMasks { configured, ..CurrentMasks::default() };
         present.join();
         Self {
             revision: AtomicU64::new(1),
@@ -132,7 +132,7 @@ impl Masks {
         self.revision.store(revision, Ordering::Release);
     }
 
-    fn renew(&self, present: &mut Present) -> u64 {
+    fn renew(&self, present: &mut CurrentMasks) -> u64 {
         present.join();
         // SYNC(masked): pairs with `newer_than`; the masks are locked until the number says that they are others.
         self.revision.fetch_add(1, Ordering::Release) + 1
@@ -168,20 +168,20 @@ impl Masks {
     }
 }
 
-impl Present {
+impl CurrentMasks {
     fn join(&mut self) {
         self.all = self.configured.iter().chain(&self.added).cloned().collect();
     }
 }
 
 impl Default for Masks {
-    /// None.
+    /// No masks.
     fn default() -> Self {
         Self::new(Vec::new())
     }
 }
 
-/// Equal if they are the same.
+/// Two `Masks` are equal if they are the same object.
 impl PartialEq for Masks {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)

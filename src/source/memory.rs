@@ -29,7 +29,7 @@ pub enum MapError {
     /// It could be changed in size, or mapped for writing.
     #[error("its memory is not sealed")]
     NotSealed,
-    /// It is empty, too large, or not all there.
+    /// The file is empty, too large, or sparse.
     #[error(
         "its memory has {bytes} bytes, {present} of which exist (expected at most {max}, all of them)"
     )]
@@ -99,7 +99,7 @@ impl WritableMemory {
         Ok((Self(mapping), file))
     }
 
-    /// All of it.
+    /// The whole memory, to write.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         let Mapping { base, bytes } = self.0;
         // SAFETY: all of it is mapped for as long as `self`, and this borrow is the process's only one. The daemon reads it only
@@ -113,7 +113,7 @@ impl WritableMemory {
         start..start + self.0.bytes
     }
 
-    /// Its size.
+    /// Length in bytes.
     pub fn len(&self) -> usize {
         self.0.bytes
     }
@@ -209,7 +209,7 @@ mod tests {
         let file = memfd_create("test", flags).unwrap();
         ftruncate(&file, 4096).unwrap();
         assert_eq!(map(&file), Err(MapError::NotSealed));
-        // Its pages do not exist yet.
+        // The file's pages do not exist yet.
         fcntl_add_seals(&file, SEALS).unwrap();
         assert_eq!(map(&file), Err(MapError::Size { bytes: 4096, present: 0, max: MAX }));
         let (_memory, file) = WritableMemory::new(8192).unwrap();

@@ -41,13 +41,13 @@ pub struct Pool {
 struct PoolState {
     /// By number, where each lies in this process.
     buffers: Vec<Option<Range<usize>>>,
-    /// Of all buffers.
+    /// Bytes of all buffers.
     bytes: u64,
     /// Whether it was logged that elements have all that they may.
     is_exhausted: bool,
 }
 
-/// What a buffer is for.
+/// The use of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// An element of the pipeline writes to it.
@@ -139,12 +139,12 @@ impl Pool {
 }
 
 impl PooledMemory {
-    /// Its number.
+    /// Number of the buffer.
     pub fn number(&self) -> u8 {
         self.number
     }
 
-    /// Its size.
+    /// Length in bytes.
     pub(crate) fn len(&self) -> usize {
         self.memory.len()
     }

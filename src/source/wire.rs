@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::frame::{FrameLayout, PlaneLayout, SampleFormat};
 use crate::pool::PoolLimits;
 
-/// Both ends must have the same.
+/// Version of the protocol, which both ends must share.
 pub const VERSION: u8 = 1;
 
 /// Most bytes of a message to the daemon.
@@ -31,29 +31,29 @@ pub const TO_SOURCE_BYTES_MAX: usize = 160 * 1024;
 /// Most bytes of the text of an error.
 pub const TEXT_BYTES_MAX: usize = 4096;
 
-/// Why a datagram is refused.
+/// Reason for refusing a datagram.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
-    /// It is of another version of the protocol.
+    /// Another version of the protocol.
     #[error("a message of version {0} (expected {VERSION})")]
     Version(u8),
-    /// There is no message of that kind.
+    /// Unknown kind of message.
     #[error("an unknown message: {0}")]
     Kind(u8),
-    /// It ends before its last field, or goes on after it.
+    /// The message is too short or too long for its fields.
     #[error("a message of {0} bytes, which is not its length")]
     Length(usize),
-    /// A field has none of its values.
+    /// A field has an invalid value.
     #[error("an invalid value of `{0}`")]
     Value(&'static str),
 }
 
-/// What the daemon sends first.
+/// The first message of the daemon.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Start {
     /// What to capture. Its masks hold from the first frame on.
     pub spec: SourceSpec,
-    /// Number of the change that led to the masks.
+    /// Whether the source is only checked, without sending frames.
     pub mask_revision: u64,
     /// Whether no frame is wanted, but only what is wrong with the source.
     pub only_checks: bool,
@@ -89,7 +89,7 @@ pub enum FromSource {
     Gone(u8),
     /// A frame is in a buffer, which is the daemon's until it is freed.
     Frame(FrameReady),
-    /// What was counted since the message before.
+    /// Frames counted since the last message.
     Counts(FrameCounts),
     /// The end of a clip: the last message.
     Ended,
@@ -100,17 +100,17 @@ pub enum FromSource {
 /// A frame that a source process hands over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrameReady {
-    /// Its buffer.
+    /// Number of the buffer.
     pub buffer: u8,
-    /// How its samples lie there.
+    /// Layout of the samples in the buffer.
     pub layout: FrameLayout,
     /// Number and times.
     pub stamp: SourceStamp,
     /// Number of the change that led to the masks that fill it.
     pub mask_revision: u64,
-    /// Whether its pipeline is live.
+    /// Whether the pipeline is live.
     pub is_live: bool,
-    /// Whether its samples are exact.
+    /// Whether the samples are exact.
     pub is_exact: bool,
     /// What was counted since the message before, this frame included.
     pub counts: FrameCounts,
@@ -125,7 +125,7 @@ pub struct SourceStamp {
     pub pts_ns: Option<u64>,
     /// Capture time on CLOCK_MONOTONIC, in nanoseconds.
     pub capture_ns: u64,
-    /// The same instant on CLOCK_REALTIME, in nanoseconds since 1970.
+    /// Capture time on CLOCK_REALTIME, in nanoseconds since 1970.
     pub capture_unix_ns: u64,
     /// Source of the capture time.
     pub capture_clock: CaptureClock,
@@ -172,7 +172,7 @@ pub fn counters(counters: &StreamCounters) -> [&Counter; 9] {
 }
 
 impl FrameCounts {
-    /// All of them.
+    /// The counts in the order of the message.
     pub fn all(&self) -> [u32; 9] {
         let Self { captured, dropped, refused, corrupted, skipped, masked, .. } = *self;
         let Self { copied_to_mask, copied_to_send, clamped, .. } = *self;
@@ -180,7 +180,7 @@ impl FrameCounts {
         [captured, dropped, refused, corrupted, skipped, masked, to_mask, to_send, clamped]
     }
 
-    /// Those of [`all`](Self::all).
+    /// The counts in the order of [`all`](Self::all).
     pub fn of(counts: [u32; 9]) -> Self {
         let [captured, dropped, refused, corrupted, skipped, masked, to_mask, to_send, clamped] =
             counts;
@@ -237,7 +237,9 @@ impl ToSource {
         match self {
             Self::Start(start) => {
                 bytes.push(START);
-                serde_json::to_writer(bytes, start).expect("paths are text by now");
+                let SourceSpec { stream, content, .. } = &start.spec;
+                serde_json::to_writer(bytes, &(stream, content, start))
+                    .expect("paths are text by now");
             }
             Self::Masks(revision, masks) => {
                 bytes.push(MASKS);
@@ -257,8 +259,11 @@ impl ToSource {
         let mut fields = Fields::of_message(bytes)?;
         match fields.u8()? {
             START => {
-                let start = serde_json::from_slice(fields.rest());
-                start.map(Self::Start).map_err(|_| WireError::Value("start"))
+                let (stream, content, mut start): (_, _, Box<Start>) =
+                    serde_json::from_slice(fields.rest()).map_err(|_| WireError::Value("start"))?;
+                // Of a specification only the keys of a configuration are written.
+                (start.spec.stream, start.spec.content) = (stream, content);
+                Ok(Self::Start(start))
             }
             MASKS => {
                 let revision = fields.u64()?;
@@ -380,7 +385,7 @@ fn decode_layout(fields: &mut Fields<'_>) -> Result<FrameLayout, WireError> {
         }
         1 => {
             let format = fields.one_of(&DepthFormat::ALL, "format")?;
-            fields.take::<5>()?;
+            fields.array::<5>()?;
             SampleFormat::Depth(format)
         }
         _ => return Err(WireError::Value("content")),
@@ -452,7 +457,7 @@ fn decode_frame(fields: &mut Fields<'_>) -> Result<FrameReady, WireError> {
 /// The place of `value` among `all`.
 fn place<T: PartialEq>(all: &[T], value: T) -> u8 {
     let place = all.iter().position(|known| *known == value);
-    // What has no name of its own is beyond the last.
+    // A value outside `all` gets the number after the last.
     u8::try_from(place.unwrap_or(all.len())).unwrap_or(u8::MAX)
 }
 
@@ -464,7 +469,7 @@ struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Those after the version.
+    /// The fields after the version.
     fn of_message(bytes: &'a [u8]) -> Result<Self, WireError> {
         let mut fields = Self { left: bytes, len: bytes.len() };
         match fields.u8()? {
@@ -473,22 +478,22 @@ impl<'a> Fields<'a> {
         }
     }
 
-    fn take<const N: usize>(&mut self) -> Result<[u8; N], WireError> {
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], WireError> {
         let (taken, left) = self.left.split_first_chunk().ok_or(WireError::Length(self.len))?;
         self.left = left;
         Ok(*taken)
     }
 
     fn u8(&mut self) -> Result<u8, WireError> {
-        self.take().map(u8::from_ne_bytes)
+        self.array().map(u8::from_ne_bytes)
     }
 
     fn u32(&mut self) -> Result<u32, WireError> {
-        self.take().map(u32::from_ne_bytes)
+        self.array().map(u32::from_ne_bytes)
     }
 
     fn u64(&mut self) -> Result<u64, WireError> {
-        self.take().map(u64::from_ne_bytes)
+        self.array().map(u64::from_ne_bytes)
     }
 
     fn flag(&mut self, name: &'static str) -> Result<bool, WireError> {
@@ -503,7 +508,7 @@ impl<'a> Fields<'a> {
         all.get(usize::from(self.u8()?)).copied().ok_or(WireError::Value(name))
     }
 
-    /// As [`one_of`](Self::one_of), from 1; 0 is none.
+    /// Like [`one_of`](Self::one_of), counted from 1; 0 is `None`.
     fn optional<T: Copy>(&mut self, all: &[T], name: &'static str) -> Result<Option<T>, WireError> {
         let Some(index) = usize::from(self.u8()?).checked_sub(1) else { return Ok(None) };
         all.get(index).copied().map(Some).ok_or(WireError::Value(name))

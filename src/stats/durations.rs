@@ -11,7 +11,7 @@ pub struct StreamDurations {
     pub age: Histogram,
     /// From a frame in memory until all configured views had published.
     pub step: Histogram,
-    /// Its stages, in the order of [`FrameStage::ALL`].
+    /// Times of each stage, in the order of [`FrameStage::ALL`].
     pub stages: [Histogram; FrameStage::ALL.len()],
 }
 
@@ -73,15 +73,15 @@ pub enum FrameStage {
     Change,
     /// Handing samples to the device.
     Upload,
-    /// From the camera's samples to the levels that depend on one tile.
+    /// Computing the levels that depend on one tile from the camera's samples.
     Ingest,
-    /// What the dirty tiles look like.
+    /// Computing the features of the dirty tiles.
     Features,
-    /// The levels above.
+    /// Computing the levels above.
     Reduce,
-    /// From the pyramid to tokens.
+    /// Sampling tokens from the pyramid.
     Sample,
-    /// Taking the tokens from the device.
+    /// Copying tokens from the device.
     Collect,
     /// What each part of the picture loses at coarser steps, and the tokens that follow it.
     Adapt,

@@ -155,18 +155,18 @@ impl Restarts {
 /// Events of a stream, by kind.
 #[derive(Debug, Default)]
 pub struct EventCounters {
-    told: [Counter; EventKind::ALL.len()],
+    reported: [Counter; EventKind::ALL.len()],
     now: [Counter; EventKind::ALL.len()],
     watched: Counter,
 }
 
 impl EventCounters {
-    /// Says that the stream looks for events.
+    /// Records that the stream detects events.
     pub fn watch(&self) {
         self.watched.set(1);
     }
 
-    /// Whether it does.
+    /// Whether the stream detects events.
     pub fn is_watched(&self) -> bool {
         0 < self.watched.get()
     }
@@ -174,8 +174,8 @@ impl EventCounters {
     /// Counts `event`, once for its beginning and its end.
     pub fn add(&self, event: &Event) {
         let kind = event.kind as usize;
-        match (self.told.get(kind), event.phase) {
-            (Some(told), Phase::Once | Phase::Began) => told.add(1),
+        match (self.reported.get(kind), event.phase) {
+            (Some(count), Phase::Once | Phase::Began) => count.add(1),
             (None, _) | (_, Phase::Ended) => {}
         }
         if let Some(now) = self.now.get(kind) {
@@ -185,8 +185,8 @@ impl EventCounters {
 
     /// The counts of all kinds, zeros included; empty if the stream does not look for events.
     pub fn by_kind(&self) -> impl Iterator<Item = (EventKind, u64)> {
-        let kinds = EventKind::ALL.iter().zip(&self.told).filter(|_| self.is_watched());
-        kinds.map(|(kind, told)| (*kind, told.get()))
+        let kinds = EventKind::ALL.iter().zip(&self.reported).filter(|_| self.is_watched());
+        kinds.map(|(kind, count)| (*kind, count.get()))
     }
 
     /// The states that hold now.
@@ -248,11 +248,11 @@ counters! {
     } {
         /// Pipelines started after one was lost.
         restarts: Restarts,
-        /// Id of the process of its source; unknown without one.
+        /// ID of the source process; unknown without one.
         source_process: Gauge,
-        /// The same of its depth.
+        /// ID of the depth source process; unknown without one.
         depth_process: Gauge,
-        /// What happened in the picture.
+        /// Events in the picture.
         events: EventCounters,
         /// Activity of its threads.
         stages: Stages,

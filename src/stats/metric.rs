@@ -10,13 +10,13 @@ const SECOND_NS: f64 = 1e9;
 /// One metric of a snapshot `T`.
 #[derive(Debug)]
 pub struct Metric<T> {
-    /// Its name, with its unit.
+    /// Name of the metric, with its unit.
     pub name: &'static str,
-    /// Its type in Prometheus.
+    /// Type of the metric in Prometheus.
     pub kind: MetricKind,
     /// Names of its labels, besides those that identify the owner.
     pub labels: &'static [&'static str],
-    /// Its description.
+    /// Description for the help text.
     pub help: &'static str,
     /// Adds its samples.
     pub read: fn(&T, &mut Samples<'_>),
@@ -39,14 +39,14 @@ foveate_core::names!(MetricKind { Counter = "counter", Gauge = "gauge", Histogra
 /// A metric with its samples.
 #[derive(Debug)]
 pub struct Family {
-    /// Its name.
+    /// Name of the metric, with its unit.
     pub name: &'static str,
-    /// Its type in Prometheus.
+    /// Type of the metric in Prometheus.
     pub kind: MetricKind,
-    /// Names of its labels, besides those that identify the owner.
+    /// Names of the labels, besides those that identify the owner.
     pub labels: &'static [&'static str],
     help: &'static str,
-    /// Its samples, a line each.
+    /// Lines of the samples.
     text: String,
 }
 
@@ -75,7 +75,7 @@ impl Families {
         }
     }
 
-    /// All of them, including those without samples.
+    /// All families, including those without samples.
     pub fn iter(&self) -> impl Iterator<Item = &Family> {
         self.0.iter()
     }

@@ -25,7 +25,7 @@ pub fn process_use() -> ProcessUse {
     let cpu = clock_gettime(ClockId::ProcessCPUTime);
     ProcessUse {
         resident_bytes: resident_pages() * page_size() as u64,
-        // Not counting the descriptor of the directory itself.
+        // The descriptor of the directory itself does not count.
         open_descriptors: entries(Path::new("/proc/self/fd")).saturating_sub(1),
         threads: entries(Path::new("/proc/self/task")),
         cpu_seconds: cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9,
@@ -47,7 +47,7 @@ fn pages(folder: &Path) -> Option<[u64; 3]> {
 /// Resource usage of the process of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SourceProcessUse {
-    /// Its id.
+    /// Process ID.
     pub pid: u32,
     /// Its own memory in RAM in bytes: heap and stacks, without libraries, which processes share, and frames, which the daemon maps, too.
     pub private_bytes: u64,
@@ -79,12 +79,12 @@ impl SourceProcessUse {
 pub struct ResidentMemory {
     /// Heap and stacks, in bytes.
     pub anonymous: u64,
-    /// Shared memory that it maps, in bytes, of a memfd, too, whether or not another process has it.
+    /// Mapped shared memory in bytes, including memfds, whether or not another process has it.
     pub shared: u64,
 }
 
 impl ResidentMemory {
-    /// That of process `pid` now; `None` if it has ended.
+    /// Memory of process `pid` now; `None` if it has ended.
     pub fn of(pid: u32) -> Option<Self> {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
         let bytes = |name: &str| {

@@ -15,7 +15,7 @@ use foveate_core::clock::monotonic_ns;
 /// A stage that has been busy with one piece of work for this long is stuck.
 pub const STUCK_AFTER: Duration = Duration::from_secs(10);
 
-/// What the threads of a stream do.
+/// The work of a stream's threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stage {
@@ -70,7 +70,7 @@ impl Activity {
         Some(Duration::from_nanos(limit_ns.saturating_sub(monotonic_ns())))
     }
 
-    /// How long it has been busy; `None` while idle.
+    /// Time since the activity began; `None` while idle.
     pub fn busy_for(&self) -> Option<Duration> {
         let since_ns = Some(self.since_ns.load(Ordering::Relaxed)).filter(|since| *since != 0)?;
         Some(Duration::from_nanos(monotonic_ns().saturating_sub(since_ns)))

@@ -21,12 +21,12 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Adds the stream of a configuration.
 pub(super) fn add(file: &Path, socket: &Path, out: &mut dyn Write) -> Result<(), ToolError> {
     let (file, config) = read(file)?;
-    let answer = configured(order_patiently(socket, &AdminRequest::AddStream { config, file }))?;
+    let answer = configured(order_with_notice(socket, &AdminRequest::AddStream { config, file }))?;
     writeln!(out, "{} is added: see `foveate ls`", name(&answer)).map_err(ToolError::Output)
 }
 
 pub(super) fn remove(stream: String, socket: &Path, out: &mut dyn Write) -> Result<(), ToolError> {
-    let answer = order_patiently(socket, &AdminRequest::RemoveStream { stream })?;
+    let answer = order_with_notice(socket, &AdminRequest::RemoveStream { stream })?;
     writeln!(out, "{} is removed", name(&answer)).map_err(ToolError::Output)
 }
 
@@ -43,13 +43,13 @@ pub(super) fn set(
         keys: keys.iter().cloned().collect(),
         directory: env::current_dir().map_err(unreadable)?,
     };
-    order_patiently(socket, &request)?;
+    order_with_notice(socket, &request)?;
     let keys: Vec<_> = keys.iter().map(|(key, value)| format!("{key} = {value}")).collect();
     writeln!(out, "{view}: {}", keys.join(", ")).map_err(ToolError::Output)
 }
 
 /// Gives the daemon an order. If the answer takes long, says on standard error that it is awaited.
-pub(super) fn order_patiently(
+pub(super) fn order_with_notice(
     socket: &Path,
     request: &AdminRequest,
 ) -> Result<Value, ControlError> {
@@ -83,7 +83,7 @@ pub(super) fn assignment(text: &str) -> Result<(String, String), String> {
 }
 
 pub(super) fn reload(socket: &Path, out: &mut dyn Write) -> Result<(), ToolError> {
-    let answer = configured(order_patiently(socket, &AdminRequest::Reload))?;
+    let answer = configured(order_with_notice(socket, &AdminRequest::Reload))?;
     for what in ["added", "removed", "changed", "adjusted", "kept"] {
         let names = answer[what].as_array().map_or(&[][..], Vec::as_slice);
         let names: Vec<_> = names.iter().filter_map(Value::as_str).collect();

@@ -43,7 +43,7 @@ pub(super) struct AttendArguments {
     frame: Option<u64>,
     #[command(flatten)]
     ego: EgoArguments,
-    /// Wait for the decision where to look, and print the fixation
+    /// Wait for the decision, and print the fixation
     #[arg(long)]
     wait: bool,
 }
@@ -72,7 +72,7 @@ impl NumberArray {
         ))
     }
 
-    /// As raw bytes of a message, [`NumberFormat::F32`].
+    /// The numbers as bytes of a message, in [`NumberFormat::F32`].
     pub(super) fn to_payload(&self) -> Vec<u8> {
         self.values.iter().flat_map(|value| value.to_le_bytes()).collect()
     }

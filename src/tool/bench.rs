@@ -104,7 +104,7 @@ pub(super) struct BenchArguments {
     /// Refresh every tile within this many frames; 1 rebuilds everything in each frame
     #[arg(long, value_name = "N")]
     refresh: Option<NonZeroU32>,
-    /// Where changes are found: cpu; gpu, on a device that shares the CPU's memory; auto is gpu on integrated GPUs
+    /// Find changes on the CPU (cpu) or the device (gpu), which must share the CPU's memory; auto means gpu on integrated GPUs
     #[arg(long, value_name = "WHERE", value_parser = PossibleValuesParser::new(["auto", "cpu", "gpu"]).map(change_on), default_value = "auto")]
     change_on: ChangeOn,
     /// Frames to measure, 1 to 100000, after some warm-up frames; also the number read from a clip
@@ -122,7 +122,7 @@ pub(super) struct BenchArguments {
     /// Measure once for each line of standard input, to alternate with another program
     #[arg(long)]
     each_line: bool,
-    /// Where token frames go
+    /// Destination of token frames
     #[arg(long, value_enum, default_value = "ring")]
     sink: SinkChoice,
     /// Instead of measuring, write the frames, the token plan and the tokens of one frame to this directory
@@ -150,7 +150,7 @@ enum BenchPart {
     #[command(hide = true)]
     #[cfg(feature = "gst")]
     RingReader {
-        /// How to wait
+        /// Way of waiting
         #[arg(long, value_enum)]
         how: ring::WaitMethod,
     },
@@ -475,7 +475,7 @@ fn extent(text: &str) -> Result<Extent, String> {
         .split_once('x')
         .and_then(|(width, height)| Some(Extent::new(width.parse().ok()?, height.parse().ok()?)));
     sides.filter(|extent| extent.is_supported()).ok_or_else(|| {
-        format!("expected a width and a height from 1 to {}, such as 1920x1080", Extent::MAX_SIDE)
+        format!("expected a width and a height from 1 to {}, such as 1920x1080", Extent::SIDE_MAX)
     })
 }
 

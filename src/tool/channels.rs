@@ -30,7 +30,7 @@ pub(super) struct InjectArguments {
     /// Number of the frame that the map was made from [default: the newest]
     #[arg(long, value_name = "N")]
     frame: Option<u64>,
-    /// Time to keep the map after that frame, and to wait before the command ends and takes it back, in milliseconds, 1 to 60000
+    /// Keep the map for this time after that frame, then withdraw it and exit, in milliseconds, 1 to 60000
     #[arg(long, value_name = "N", default_value_t = TTL_MS_DEFAULT)]
     ttl_ms: u32,
 }

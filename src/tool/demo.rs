@@ -35,11 +35,12 @@ const INTERVAL: Duration = Duration::from_millis(50);
 
 /// Arguments of `foveate demo`.
 #[derive(Debug, clap::Args)]
+#[command(arg = super::hidden_socket())]
 pub(super) struct DemoArguments {
     /// A clip, a camera such as /dev/video0, or an address to look at [default: a street that the program draws]
     #[arg(value_name = "SOURCE")]
     source: Option<String>,
-    /// Where to serve the page; port 0 takes any free port
+    /// Serve the page at this address; port 0 takes any free port
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8707", value_parser = web::address)]
     listen: SocketAddr,
     /// Do not open the page in the browser of this desktop
@@ -123,7 +124,7 @@ impl DemoDaemon {
         }
     }
 
-    /// What its log says at the end.
+    /// The error that the end of the log reports.
     fn failure(&self) -> ToolError {
         let log = fs::read_to_string(self.folder.path().join("foveated.log")).unwrap_or_default();
         let last = log.lines().next_back().unwrap_or("its log is empty");

@@ -28,7 +28,7 @@ pub(super) struct DoctorArguments {
 /// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Mark {
-    /// Nothing to do.
+    /// The check passed.
     Ok,
     /// Some uses do not work.
     Warn,
@@ -41,9 +41,9 @@ enum Mark {
 struct Finding {
     /// Severity.
     mark: Mark,
-    /// What was checked.
+    /// The thing that was checked.
     subject: String,
-    /// What was found.
+    /// The result, in words.
     detail: String,
     /// How to fix it; `Some` unless the mark is [`Mark::Ok`].
     remedy: Option<String>,

@@ -30,7 +30,7 @@ pub(super) struct EventsArguments {
     seconds: Option<Duration>,
 }
 
-/// Where to listen.
+/// Origin of the events.
 #[derive(Clone, Debug)]
 pub(super) enum EventSource {
     Stream(String),
@@ -104,7 +104,7 @@ pub(super) fn run(
     Ok(())
 }
 
-/// What was printed last.
+/// State that was printed last, to print only changes.
 struct EventPrinter {
     view: ViewName,
     is_json: bool,
@@ -137,7 +137,7 @@ impl EventPrinter {
             .map_err(ToolError::Output)
     }
 
-    /// Prints `state` if it is another one than before.
+    /// Prints `state` if it differs from the last one.
     fn write_state(
         &mut self,
         state: State,
@@ -159,7 +159,7 @@ impl EventPrinter {
     }
 }
 
-/// Such as `2026-11-26T12:10:38.776Z`.
+/// The time as text, such as `2026-11-26T12:10:38.776Z`.
 fn time(unix_ns: u64) -> impl fmt::Display {
     humantime::format_rfc3339_millis(SystemTime::UNIX_EPOCH + Duration::from_nanos(unix_ns))
 }

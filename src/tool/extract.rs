@@ -15,7 +15,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use self::arrays::Extraction;
 use super::{ToolError, stop_on_signals};
-use foveate_config::{Config, Pace, SourceChoice, StreamConfig};
+use foveate_config::{Config, Pace, SourceChoice, SourceSpec, StreamConfig};
 use foveate_core::backend::BackendInfo;
 use foveate_core::camera::Camera;
 use foveate_core::depth::DepthDetail;
@@ -35,32 +35,32 @@ mod pictures;
 
 /// Arguments of `foveate extract`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "docs/guide/extract.md describes the arrays.")]
+#[command(arg = super::hidden_socket(), after_help = "docs/guide/extract.md describes the arrays.")]
 pub(super) struct ExtractArguments {
     /// The file to play, a folder of pictures, or an http:// or https:// address
     #[arg(value_name = "CLIP", required_unless_present = "pipeline")]
     clip: Option<PathBuf>,
-    /// Plays this gst-launch description instead; it ends in `appsink name=frames`
+    /// Play this gst-launch description instead; it ends in `appsink name=frames`
     #[arg(long, value_name = "TEXT", conflicts_with = "clip")]
     pipeline: Option<String>,
     /// Use the views, the backend, `max_fps`, `orientation`, `corrupted`, `track`, `interlaced`, `range`, `matrix` and `gray_range` of
     /// this file's first stream; each view gets every frame, whatever its `max_fps` and `publish` [default: view `main` with the daemon's defaults]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Ends after this many frames
+    /// Stop after this many frames
     #[arg(long, value_name = "COUNT")]
     frames: Option<NonZeroU64>,
-    /// Leaves out the frames before this time of the clip; they are decoded, and keep their numbers
+    /// Leave out the frames before this time of the clip; they are decoded, and keep their numbers
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "0")]
     start: Duration,
-    /// Plays the pictures of a folder as a clip, one a second: of one size, each compared with the one before; otherwise each is
-    /// taken alone, of any size
+    /// Play the pictures of a folder, which must have one size, as a clip, one a second, each compared with the one before;
+    /// otherwise each picture is sampled alone, and may have any size
     #[arg(long)]
     sequence: bool,
-    /// Scales the pictures of a sequence to the size of the first; otherwise one of another size is an error
+    /// Scale the pictures of a sequence to the size of the first; otherwise a picture of another size is an error
     #[arg(long)]
     scale: bool,
-    /// Files of a folder that cannot be read: `skip` lists them in pictures.json, `refuse` ends at the first
+    /// Handling of unreadable files in a folder: `skip` lists them in pictures.json, `refuse` stops at the first
     #[arg(long, value_enum, value_name = "HOW", default_value = "skip")]
     unreadable: Unreadable,
     /// Most pixels of a picture in a folder; a larger one is an error of that file [default: 128000000, or `max_pixels` of the
@@ -78,7 +78,7 @@ pub(super) struct ExtractArguments {
     /// and relevance.npy; created if missing. For a folder of pictures also pictures.json
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Replaces the arrays of an earlier extraction; otherwise they are an error
+    /// Replace the arrays of an earlier extraction; without it, existing arrays are an error
     #[arg(long)]
     force: bool,
 }
@@ -123,7 +123,7 @@ pub(super) fn run(arguments: &ExtractArguments, out: &mut dyn Write) -> Result<(
     let backends = Backends::new(Arc::new(Pool::of_threads(None)));
     let chosen = backends.choose(config.backend, config.device.as_deref())?;
     let camera = config.camera.as_ref().map(|camera| camera.load(&config.name)).transpose()?;
-    let is_sequence = arguments.sequence || config.scale_pictures;
+    let is_sequence = arguments.sequence || config.capture.scale_pictures;
     if let Some(folder) = arguments.clip.as_deref().filter(|clip| clip.is_dir() && !is_sequence) {
         #[cfg(not(feature = "pictures"))]
         return Err(ToolError::BuiltWithoutPictures(folder.to_owned()));
@@ -211,23 +211,20 @@ fn stream_config(arguments: &ExtractArguments) -> Result<StreamConfig, ToolError
     };
     // Parameters, and whether it is live, belong to the configuration's own source.
     let (pace, parameters, live) = (Pace::EveryFrame, BTreeMap::new(), None);
-    let scale_pictures = arguments.scale || stream.scale_pictures;
-    let max_pixels = arguments.max_pixels.unwrap_or(stream.max_pixels);
-    let background = arguments.background.unwrap_or(stream.background);
-    let gray_range = arguments.gray_range.or(stream.gray_range);
-    let mut stream = StreamConfig {
+    let capture = stream.capture;
+    let capture = SourceSpec {
         source,
         pace,
         parameters,
         live,
-        scale_pictures,
-        max_pixels,
-        background,
-        gray_range,
+        scale_pictures: arguments.scale || capture.scale_pictures,
+        max_pixels: arguments.max_pixels.unwrap_or(capture.max_pixels),
+        background: arguments.background.unwrap_or(capture.background),
+        gray_range: arguments.gray_range.or(capture.gray_range),
         looped: false,
-        depth: None,
-        ..stream
+        ..capture
     };
+    let mut stream = StreamConfig { capture, depth: None, ..stream };
     // Depth belongs to the configuration's own source, too.
     for view in &mut stream.views {
         if view.depth != DepthDetail::None || view.boxes {

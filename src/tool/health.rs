@@ -50,7 +50,7 @@ pub(super) fn wait(view: &ViewName, timeout: Duration, socket: &Path) -> Result<
     }
 }
 
-/// Why the view publishes no frames; `None` if it does.
+/// The reason why the view publishes no frames; `None` if it publishes.
 fn why_not_live(name: &ViewName, socket: &Path) -> Option<String> {
     let streams = match Client::connect(socket).and_then(|mut client| client.list()) {
         Ok(streams) => streams,

@@ -63,12 +63,17 @@ use foveate_web as web;
                   Environment: RUST_LOG sets the log level, FOVEATE_SOCKET the socket."
 )]
 pub struct ToolArguments {
-    /// The daemon's socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY,
+    /// The daemon's socket [default: $FOVEATE_SOCKET, else the first foveate.sock that exists in $RUNTIME_DIRECTORY,
     /// $XDG_RUNTIME_DIR/foveate and /run/foveate]
     #[arg(long, global = true, value_name = "PATH")]
     socket: Option<PathBuf>,
     #[command(subcommand)]
     command: ToolCommand,
+}
+
+/// Hides `--socket`, a global option, from the help of a subcommand that does not use a daemon.
+fn hidden_socket() -> clap::Arg {
+    clap::Arg::new("socket").long("socket").value_parser(clap::value_parser!(PathBuf)).hide(true)
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -235,7 +240,7 @@ pub enum ToolError {
     #[error(transparent)]
     Canvas(#[from] CanvasError),
 
-    /// The view ended, or published nothing in time.
+    /// The view ended, or no frame arrived in time.
     #[error("no frame arrived: see `foveate ls` for the state of the stream")]
     NoFrame,
 
@@ -257,7 +262,7 @@ pub enum ToolError {
     #[error(transparent)]
     Capture(#[from] foveate_capture::CaptureError),
 
-    /// A folder of pictures, in a build that reads none.
+    /// The source is a folder of pictures, which this build cannot decode.
     #[cfg(all(feature = "gst", not(feature = "pictures")))]
     #[error(
         "cannot read the folder {}: this build lacks the feature `pictures`, a default: build with it, or play the pictures as \
@@ -271,7 +276,7 @@ pub enum ToolError {
     #[error(transparent)]
     Pictures(#[from] foveate_pictures::ListError),
 
-    /// A clip cannot be played, or not to its end.
+    /// A clip cannot be played to its end.
     #[cfg(feature = "gst")]
     #[error(transparent)]
     Player(PlayerError),
@@ -538,7 +543,7 @@ const SIGNAL_INTERVAL: Duration = Duration::from_millis(100);
 struct StopCondition {
     stop: Arc<AtomicBool>,
     begun: Instant,
-    /// `None` if there is no limit.
+    /// Time limit; `None` for no limit.
     deadline: Option<Instant>,
 }
 

@@ -26,10 +26,10 @@ const SOURCE_BYTES_MAX: usize = 60;
 /// Arguments of `foveate ls`.
 #[derive(Debug, clap::Args)]
 pub(super) struct ListArguments {
-    /// Only this stream, or only this view of it, with all details [default: a row for each stream]
+    /// Show this stream, or this view of it, with all details [default: a row for each stream]
     #[arg(value_name = "STREAM[/VIEW]", value_parser = place)]
     place: Option<EventSource>,
-    /// All details of each stream and view
+    /// Show all details of each stream and view
     #[arg(long, short, conflicts_with_all = ["json", "names"])]
     verbose: bool,
     /// Print one JSON object instead of a table
@@ -219,7 +219,7 @@ fn write_reuse(
     writeln!(out, "  reuse    {}", parts.join("; "))
 }
 
-/// The parts of the picture that nothing sees, if any.
+/// Writes the privacy masks, if the stream has any.
 fn write_masks(out: &mut dyn Write, masks: &[MaskListing]) -> io::Result<()> {
     if masks.is_empty() {
         return Ok(());

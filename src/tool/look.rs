@@ -25,7 +25,7 @@ pub(super) struct LookArguments {
     /// Share of the budget for the target, above 0 and up to 1 [default: as the layout says]
     #[arg(long, value_name = "F", value_parser = finite)]
     share: Option<f64>,
-    /// Points and boxes are in shares of the picture's width and height, 0 to 1
+    /// Read points and boxes as shares of the picture's width and height, 0 to 1
     #[arg(long)]
     normalised: bool,
     /// Return to the policy after this time [default: at the next command; with a policy other than "fixed" also after its

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::ToolError;
-use super::admin::order_patiently;
+use super::admin::order_with_notice;
 use super::list::write_columns;
 use super::look::numbers;
 use foveate::ControlError;
@@ -26,7 +26,7 @@ pub(super) struct MaskArguments {
     /// The stream
     #[arg(value_name = "STREAM")]
     stream: String,
-    /// Name of the mask that is set or cleared
+    /// Name of the mask to set or clear
     #[arg(value_name = "NAME")]
     name: Option<String>,
     /// Corners of its polygon, at least 3: shares of the picture's width and height from its top left, 0 to 1
@@ -78,7 +78,7 @@ fn request(arguments: &MaskArguments) -> Result<Option<AdminRequest>, ToolError>
 }
 
 fn change(request: &AdminRequest, socket: &Path, out: &mut dyn Write) -> Result<(), ToolError> {
-    let answer = order_patiently(socket, request)?;
+    let answer = order_with_notice(socket, request)?;
     let names = answer["masks"].as_array().map_or(&[][..], Vec::as_slice);
     let names: Vec<_> = names.iter().filter_map(Value::as_str).collect();
     let names = if names.is_empty() { "no masks".to_owned() } else { names.join(", ") };

@@ -34,9 +34,9 @@ pub(crate) struct Meter {
     last_ns: u64,
     /// `None` before the first frame.
     last_frame_seq: Option<u64>,
-    /// A ring of the newest [`AGES_MAX`].
+    /// The newest [`AGES_MAX`] ages, as a ring.
     ages_ns: Vec<u64>,
-    /// Of the last [`WINDOW_NS`].
+    /// Frames of the last [`WINDOW_NS`].
     recent: VecDeque<Observation>,
 }
 

@@ -61,7 +61,7 @@ pub(super) fn run(
     }
 }
 
-/// Waits for the next round; false if there is none.
+/// Waits for the next round; false to stop.
 fn rest(until: &StopCondition) -> bool {
     let next = Instant::now() + INTERVAL;
     while !until.is_over() {

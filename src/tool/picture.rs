@@ -193,7 +193,7 @@ pub(super) fn rank(segment: &SegmentInfo, record: &TokenRecord) -> usize {
     }
 }
 
-/// Source pixels under a token, beyond the source too.
+/// Source pixels under a token, including pixels beyond the border.
 fn area(record: &TokenRecord) -> u64 {
     let (token, side) = (record.token(), record.size.into());
     u64::from(token.width(side)) * u64::from(token.height(side))

@@ -32,10 +32,10 @@ pub(super) struct RecordArguments {
     /// Pictures a second in the MCAP file, 0 to 1000: each takes time to rebuild
     #[arg(long, value_name = "HZ", default_value = "2", value_parser = hertz, requires = "mcap")]
     pictures_hz: f64,
-    /// Go on in another file, FILE-0001.mcap and so on, before one has more than this: bytes, or with KiB, MiB or GiB
+    /// Continue in another file, FILE-0001.mcap and so on, before a file exceeds this size: bytes, or with KiB, MiB or GiB
     #[arg(long, value_name = "SIZE", value_parser = bytes, requires = "mcap")]
     rotate_size: Option<u64>,
-    /// Go on in another file after this many seconds
+    /// Continue in another file after this many seconds
     #[arg(long, value_name = "S", value_parser = seconds, requires = "mcap")]
     rotate_seconds: Option<Duration>,
     /// The gaze log to write; a view with `policy = "replay"` follows it
@@ -108,22 +108,22 @@ fn follow(
         let next = if tape.is_some() {
             subscription.next_in_order(&mut frame, until.slice())?
         } else {
-            // The log needs the gaze alone, and each change of it comes as a message.
+            // The log only needs the gaze, and every change of the gaze arrives as a message.
             subscription.next_frame(&mut frame, until.slice())?
         };
         if let (Some(tape), Some(reader)) = (&mut tape, subscription.reader())
-            && !tape.take(&next, reader, &mut frame)
+            && !tape.record(&next, reader, &mut frame)
         {
             break;
         }
         if let Some(tape) = &tape
             && subscription.reader().is_some()
-            && !subscription.take_events().into_iter().all(|told| tape.event(told))
+            && !subscription.take_events().into_iter().all(|event| tape.event(event))
         {
             break;
         }
         if let Some(log) = &mut log {
-            log.take(&next, subscription)?;
+            log.follow(&next, subscription)?;
         }
         if let Next::Ended(_) = next {
             break;
@@ -149,7 +149,7 @@ impl GazeLogFile {
     }
 
     /// Appends what has come with `next`.
-    fn take(&mut self, next: &Next, subscription: &mut Subscription) -> Result<(), ToolError> {
+    fn follow(&mut self, next: &Next, subscription: &mut Subscription) -> Result<(), ToolError> {
         if *next == Next::NewSegment {
             self.segments += 1;
             self.begin(subscription)?;
@@ -190,7 +190,7 @@ impl GazeLogFile {
     }
 }
 
-/// Whether an entry says nothing beyond the `newest` one.
+/// Whether an entry repeats the `newest` one.
 fn repeats(entry: &GazeEntry, newest: &GazeEntry) -> bool {
     let is_older = entry.frame <= newest.frame;
     is_older

@@ -55,7 +55,7 @@ pub enum RecordingError {
     Full {
         /// The file.
         path: PathBuf,
-        /// Its frames.
+        /// Frames of the recording.
         frames: u64,
         /// The system's error.
         source: io::Error,
@@ -130,16 +130,16 @@ fn if_exists(source: &io::Error) -> &'static str {
     }
 }
 
-/// How to record.
+/// Settings of a recording.
 #[derive(Clone, Debug)]
 pub struct RecordingSettings {
     /// The first file; the others have numbers before its extension.
     pub path: PathBuf,
     /// Most bytes of a file; one with a single frame may have more.
     pub rotate_bytes: Option<u64>,
-    /// How long a file is written to.
+    /// Time limit of a file.
     pub rotate_after: Option<Duration>,
-    /// From one picture to the next; `None` for none.
+    /// Interval of pictures; `None` for no pictures.
     pub picture_interval: Option<Duration>,
 }
 
@@ -148,9 +148,9 @@ pub struct RecordingSettings {
 pub struct FinishedFile {
     /// The file.
     pub path: PathBuf,
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Token frames in it.
+    /// Token frames in the file.
     pub frames: u64,
 }
 
@@ -165,7 +165,7 @@ pub struct ViewRecorder {
     segment: Option<(Box<HeaderPage>, SegmentInfo)>,
     /// Whether the file does not have the segment yet.
     is_segment_due: bool,
-    /// As of the newest frame.
+    /// Fixations of the newest frame.
     fixations: Fixations,
     pictures: Option<RateLimit>,
     skips_pictures: bool,
@@ -269,9 +269,9 @@ impl ViewRecorder {
     /// # Errors
     ///
     /// If the disk is full or fails.
-    pub(super) fn record_event(&mut self, told: &SceneEvent) -> Result<(), RecordingError> {
-        let times = Times { log: told.capture_unix_ns, publish: unix_ns() };
-        self.append(Topic::Events, times, &messages::SceneMessage::from(told).encode_to_vec())
+    pub(super) fn record_event(&mut self, event: &SceneEvent) -> Result<(), RecordingError> {
+        let times = Times { log: event.capture_unix_ns, publish: unix_ns() };
+        self.append(Topic::Events, times, &messages::SceneMessage::from(event).encode_to_vec())
     }
 
     /// Writes buffered messages that are old enough. Call it at least every second.
@@ -324,7 +324,7 @@ impl ViewRecorder {
             rotate_bytes.is_some_and(|most| most < part.bound(FRAME_MESSAGES_MAX, bytes))
         };
         if is_large(&self.part) {
-            // What has not been compressed yet counts as if it could not be.
+            // Uncompressed data counts in full, because it may not shrink.
             self.part.flush().map_err(|error| self.failed(error))?;
         }
         let is_old = rotate_after.is_some_and(|limit| limit <= self.part.age());
@@ -376,7 +376,7 @@ fn numbered(path: &Path, number: u32) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Of what is not a frame.
+/// The times of a message that belongs to no frame.
 fn now() -> Times {
     let now = unix_ns();
     Times { log: now, publish: now }

@@ -24,7 +24,7 @@ use foveate_core::geometry::fixation::Gaze;
 use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_gaze::controller::Policy;
-use foveate_ring::abi::MAX_PLANE_COUNT;
+use foveate_ring::abi::PLANE_COUNT_MAX;
 use foveate_ring::{
     FrameHead, HeaderPage, SegmentInfo, State, TokenFrame, TokenFrameBuf, Waker, Writer,
 };
@@ -38,12 +38,12 @@ const READER_PATIENCE: Duration = Duration::from_millis(250);
 /// From one look at the readers to the next.
 const LOOK_INTERVAL: Duration = Duration::from_micros(200);
 
-/// Why a recording ends that says of no other reason.
+/// End reason of a recording that has none of its own.
 const OVER: &str = "the recording is over";
 
 #[derive(Debug, clap::Args)]
 pub(super) struct ReplayArguments {
-    /// The files of one recording, in their order
+    /// The files of one recording, in order
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// Name of the stream [default: as recorded]
@@ -52,16 +52,16 @@ pub(super) struct ReplayArguments {
     /// Pace, as a multiple of the recorded one, 0.01 to 100
     #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = factor)]
     speed: f64,
-    /// As fast as readers that wait in the ring take the frames
+    /// Publish as fast as the readers that wait in the ring take the frames
     #[arg(long, conflicts_with = "speed")]
     fast: bool,
-    /// Begin at once [default: once there is a reader]
+    /// Start at once [default: with the first reader]
     #[arg(long)]
     at_once: bool,
-    /// Move all times of a frame, so that its age is as it was
+    /// Shift all times of a frame to the present, so that its age is as recorded
     #[arg(long)]
     now: bool,
-    /// Begin again after the end, in a new segment, until a signal
+    /// Start again after the end, in a new segment, until a signal
     #[arg(long = "loop")]
     repeat: bool,
 }
@@ -169,7 +169,7 @@ impl ReplayPace {
     /// Waits until the frame that was published at `publish_ns`, on CLOCK_MONOTONIC, is due.
     fn wait(&mut self, stage: &ReplayServer, publish_ns: u64, until: &StopCondition) {
         let Some(speed) = self.speed else {
-            // Of the slots, one is being written, and one may be read.
+            // One slot is being written, and one may be being read.
             if self.ahead + 2 < stage.slot_count {
                 self.ahead += 1;
             } else {
@@ -195,7 +195,7 @@ impl ReplayPace {
     }
 }
 
-/// What serves the recording.
+/// The control server with the recorded view.
 struct ReplayServer {
     port: StreamPort,
     channel: ViewChannel,
@@ -280,7 +280,7 @@ impl ReplayServer {
             status.picture = Some(info.picture);
             status.backend = Some(BackendInfo {
                 kind: info.backend,
-                device: info.device,
+                device: info.spec.device,
                 reason: "recorded".to_owned(),
                 change_on: ChangeSite::Cpu,
             });
@@ -301,7 +301,7 @@ impl ReplayServer {
             is_planned_afresh: false,
             is_settled: true,
         });
-        let mut planes = [&[][..]; MAX_PLANE_COUNT];
+        let mut planes = [&[][..]; PLANE_COUNT_MAX];
         for (target, plane) in
             planes.iter_mut().zip([&frame.pixels].into_iter().chain(&frame.planes))
         {
@@ -352,7 +352,7 @@ impl ReplayServer {
         }
     }
 
-    /// Informs readers that there is no more.
+    /// Informs readers that the recording has ended.
     fn end(mut self, reason: &str, until: &StopCondition) {
         self.await_readers(READER_PATIENCE, until);
         self.writer.set_state(State::Ended, reason);
@@ -362,9 +362,9 @@ impl ReplayServer {
     }
 }
 
-/// What listings say of the view.
+/// The view's configuration, for listings.
 fn view_config(info: &SegmentInfo, file: &Path) -> ViewConfig {
-    // Of layouts whose parameters cannot be guessed, listings name the default; the segment says what they are.
+    // A layout whose parameters the recording lacks is listed as the default; the segment has its name.
     let config = ViewConfig::parse(&format!("layout = '{}'", info.layout)).unwrap_or_default();
     let mut gaze = config.gaze.clone();
     gaze.policy = Policy::Replay { log: file.to_owned() };

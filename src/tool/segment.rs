@@ -65,7 +65,7 @@ struct PlaneFacts {
 
 #[cfg(feature = "gst")]
 impl SegmentFacts {
-    /// With how 16-bit gray was scaled.
+    /// Adds the scaling of 16-bit gray.
     pub(super) fn with_gray_range(self, range: Option<GrayRange>) -> Self {
         Self { gray_range: range.map(GrayRange::bounds), ..self }
     }
@@ -73,12 +73,12 @@ impl SegmentFacts {
 
 impl From<&SegmentInfo> for SegmentFacts {
     fn from(segment: &SegmentInfo) -> Self {
-        let segment = segment.clone();
+        let SegmentInfo { abi_minor, total_bytes, spec: segment, .. } = segment.clone();
         let TokenFormat { patch_side, dtype, normalisation, outside, rounding } = segment.format;
         // A segment has no place for the range of gray.
         let PixelFacts { pixel_aspect, color, gray_range: _ } = segment.picture;
         Self {
-            abi: [abi::ABI_MAJOR, segment.abi_minor],
+            abi: [abi::ABI_MAJOR, abi_minor],
             stream: segment.stream,
             view: segment.view,
             layout: segment.layout,
@@ -100,7 +100,7 @@ impl From<&SegmentInfo> for SegmentFacts {
             backend: segment.backend,
             device: segment.device,
             slot_count: segment.slot_count,
-            total_bytes: segment.total_bytes,
+            total_bytes,
             planes: segment.planes.into_iter().map(PlaneFacts::from).collect(),
             channels: segment
                 .channels

@@ -27,7 +27,7 @@ pub(super) struct SnapArguments {
     /// Read so many frames, and draw canvas.png of them too: of each place the finest texels so far. Of a view with memory = "canvas"
     #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u32).range(1..))]
     canvas: Option<u32>,
-    /// How long to wait for a frame, in seconds
+    /// Longest wait for a frame, in seconds
     #[arg(long, value_name = "S", default_value = "10", value_parser = seconds)]
     timeout: Duration,
 }

@@ -16,7 +16,7 @@ use foveate::messages::{Epoch, ViewName, end_text};
 use foveate_core::clock::monotonic_ns;
 use foveate_core::frame::CaptureClock;
 use foveate_core::geometry::fixation::Fixation;
-use foveate_ring::{SegmentInfo, State, TokenFrameBuf};
+use foveate_ring::{SegmentSpec, State, TokenFrameBuf};
 
 /// Interval of redraws on a terminal.
 const TABLE_INTERVAL: Duration = Duration::from_millis(250);
@@ -33,17 +33,17 @@ pub(super) struct WatchArguments {
     /// The view [default: a table of all streams and views, which waits if the daemon goes away]
     #[arg(value_name = "STREAM/VIEW")]
     view: Option<ViewName>,
-    /// Stop after that many token frames
+    /// Stop after this many token frames
     #[arg(long, value_name = "N", requires = "view")]
     frames: Option<NonZeroU64>,
-    /// Stop after that many seconds
+    /// Stop after this many seconds
     #[arg(long, value_name = "S", value_parser = seconds)]
     seconds: Option<Duration>,
     /// Print one JSON object on a line for each token frame, or without a view every second; a summary goes to standard
     /// error
     #[arg(long)]
     json: bool,
-    /// If the daemon is not there or goes away, wait until it is, and go on
+    /// Wait for the daemon if it is not running or stops, then continue
     #[arg(long, requires = "view")]
     reconnect: bool,
 }
@@ -79,7 +79,7 @@ pub(super) fn run(
     end.and(written.map_err(ToolError::Output))
 }
 
-/// How frames are shown.
+/// Form in which frames are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DisplayMode {
     /// An object for each frame.
@@ -95,7 +95,7 @@ struct ViewWatcher {
     display: DisplayMode,
     meter: Meter,
     frame: TokenFrameBuf,
-    /// Of the segment in use; `None` before the first.
+    /// Facts of the current segment; `None` before the first.
     segment: Option<SegmentFacts>,
     /// Tokens of the newest frame on each level.
     tokens_per_group: Vec<u32>,
@@ -132,7 +132,7 @@ impl ViewWatcher {
             && self.ended.is_none()
             && most.is_none_or(|most| self.meter.frames() < most.get())
         {
-            self.step(until.slice(), out)?;
+            self.show_next(until.slice(), out)?;
             if self.display != DisplayMode::Json && interval <= drawn_at.elapsed() {
                 drawn_at = Instant::now();
                 self.draw(out).map_err(ToolError::Output)?;
@@ -151,7 +151,7 @@ impl ViewWatcher {
     }
 
     /// Waits for a frame and counts it.
-    fn step(&mut self, timeout: Duration, out: &mut dyn Write) -> Result<(), ToolError> {
+    fn show_next(&mut self, timeout: Duration, out: &mut dyn Write) -> Result<(), ToolError> {
         match self.subscription.next_in_order(&mut self.frame, timeout) {
             Ok(Next::Frame { missed }) => return self.observe(missed, out),
             Ok(Next::TimedOut) => {}
@@ -275,7 +275,7 @@ impl ViewWatcher {
         let Some(reader) = self.subscription.reader() else {
             return format!("{view}: waiting for the first frame");
         };
-        let SegmentInfo { extent, pixel_format, backend, device, .. } = reader.header();
+        let SegmentSpec { extent, pixel_format, backend, device, .. } = &reader.header().spec;
         let (pixel_format, device) = (on_one_line(pixel_format), on_one_line(device));
         let (state, reason) = reader.state();
         let state = match (state, on_one_line(&reason)) {
@@ -330,7 +330,7 @@ struct FrameLine<'a> {
     capture_clock: CaptureClock,
     arrival_ns: u64,
     publish_ns: u64,
-    /// From capture to the read.
+    /// Time from capture to the read, in nanoseconds.
     age_ns: u64,
     /// The most important first.
     fixations: &'a [Fixation],

@@ -20,7 +20,7 @@ pub(super) struct DecodedFrame {
     /// Most tokens of a frame.
     pub(super) capacity: usize,
     pub(super) head: FrameHead,
-    /// One for each token.
+    /// Record of each token.
     pub(super) records: Vec<TokenRecord>,
     /// `[records.len(), 3, P, P]`, 0..=255.
     pub(super) pixels: Vec<u8>,
@@ -103,7 +103,7 @@ pub(super) struct Decoder {
     values: Values,
 }
 
-/// How stored values become 8-bit texels.
+/// Conversion of stored values to 8-bit texels.
 #[derive(Debug)]
 enum Values {
     Same,
@@ -128,7 +128,7 @@ impl Decoder {
         Self { segment: segment.clone(), channels: (u64::MAX, Arc::default()), format, values }
     }
 
-    /// Of the segment.
+    /// Identity of the segment.
     pub(super) fn epoch(&self) -> u64 {
         self.segment.epoch
     }

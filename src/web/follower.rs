@@ -37,7 +37,7 @@ const FOLLOWERS_MAX: usize = 4 * PAGES_MAX;
 /// How many of the views opened for pages are hidden from their lists: the newest, as closed ones may linger in the daemon.
 const OPENED_REMEMBERED: usize = 4 * PAGES_MAX;
 
-/// What a follower reads.
+/// The source of a follower's frames.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Subject {
     /// A view of the daemon.
@@ -61,11 +61,11 @@ impl Subject {
     }
 }
 
-/// What a follower gives its pages.
+/// State that a follower shares with its pages.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Feed {
     pub(super) state: FeedState,
-    /// For people; may be empty.
+    /// The reason, in words; may be empty.
     pub(super) reason: String,
     /// The newest frame, kept when the feed stalls or ends.
     pub(super) frame: Option<Arc<DecodedFrame>>,
@@ -83,9 +83,9 @@ impl Feed {
 #[derive(Debug)]
 pub(super) struct Followers {
     socket: PathBuf,
-    /// What was read.
+    /// Frames of the last minute.
     pub(super) histories: Histories,
-    /// What happened to views of the daemon.
+    /// Events and states of the daemon's views.
     pub(super) timelines: Timelines,
     /// A follower decides to end under this lock, so that no page subscribes to one that is ending.
     running: Mutex<HashMap<Subject, Arc<watch::Sender<Feed>>>>,

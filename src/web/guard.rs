@@ -60,12 +60,12 @@ pub(super) fn is_own_page(headers: &HeaderMap) -> bool {
     origin.is_some_and(|origin| origin.eq_ignore_ascii_case(host))
 }
 
-/// What `--token` lets pages in by.
+/// The secret of `--token`, which lets pages in.
 #[derive(Debug)]
 pub(super) struct AccessToken(String);
 
 impl AccessToken {
-    /// One that nobody can guess.
+    /// A random token of 128 bits.
     pub(super) fn random() -> io::Result<Self> {
         let mut bytes = [0u8; 16];
         let filled = retry_on_intr(|| getrandom(&mut bytes, GetRandomFlags::empty()))?;
@@ -73,7 +73,7 @@ impl AccessToken {
         Ok(Self(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
     }
 
-    /// As a part of an address.
+    /// The token as the query of an address.
     pub(super) fn query(&self) -> String {
         format!("?token={}", self.0)
     }
@@ -81,9 +81,9 @@ impl AccessToken {
     /// Whether `uri` has it. The time that this takes tells nothing of it.
     pub(super) fn is_in(&self, uri: &Uri) -> bool {
         let mut parts = uri.query().unwrap_or_default().split('&');
-        let told = parts.find_map(|part| part.strip_prefix("token=")).unwrap_or_default();
-        let differences = told.bytes().zip(self.0.bytes()).map(|(told, own)| told ^ own);
-        told.len() == self.0.len() && differences.fold(0, |all, one| all | one) == 0
+        let token = parts.find_map(|part| part.strip_prefix("token=")).unwrap_or_default();
+        let differences = token.bytes().zip(self.0.bytes()).map(|(token, own)| token ^ own);
+        token.len() == self.0.len() && differences.fold(0, |all, one| all | one) == 0
     }
 }
 

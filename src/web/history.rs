@@ -26,10 +26,10 @@ pub(super) mod timeline;
 
 use stored::{Arrival, FrameSegment, Ledger, StoredFrame};
 
-/// How long frames are kept.
+/// Age limit of frames.
 const SPAN: Duration = Duration::from_secs(60);
 
-/// How often frames of views that nobody looks at any more are dropped.
+/// Interval of dropping frames of views that no page shows any more.
 pub(super) const PRUNE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Bytes of all histories by default.
@@ -121,7 +121,7 @@ impl History {
 }
 
 impl Histories {
-    /// Keeps at most `bytes_max`; nothing if that is 0.
+    /// Keeps at most `bytes_max`; 0 keeps no frames.
     pub(super) fn new(bytes_max: usize) -> Self {
         Self { bytes_max, ledger: Arc::default(), of: Mutex::default() }
     }
@@ -182,7 +182,7 @@ impl Histories {
         let oldest = monotonic_ns().saturating_sub(nanoseconds(SPAN));
         let mut of = self.of.lock();
         of.values_mut().for_each(|history| history.drop_older_than(oldest));
-        // What a paused page holds can be revoked as long as its history is there.
+        // Keep a history while a paused page holds its frames, so that they can be revoked.
         of.retain(|_, history| !history.frames.is_empty() || history.revocation.is_shared());
     }
 

@@ -44,7 +44,7 @@ pub(super) struct TokenReport {
 /// Depth of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct TokenDepth {
-    /// In metres; absent if unknown.
+    /// Nearest depth in metres; absent if unknown.
     nearest_m: Option<f64>,
     mean_m: Option<f64>,
     /// Share of the depth pixels that are known.

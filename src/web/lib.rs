@@ -47,7 +47,7 @@ mod thumbnails;
 /// Most pages at a time. Each costs a copy of the newest frame, and a lease if it steers.
 const PAGES_MAX: usize = 16;
 
-/// How often the stop flag is checked.
+/// Interval of checking the stop flag.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Arguments of `foveate web`.
@@ -57,7 +57,7 @@ pub struct WebArguments {
     /// their order
     #[arg(value_name = "STREAM/VIEW|FILE.mcap", value_parser = page_subject)]
     subjects: Vec<PageSubject>,
-    /// Where to serve the page; port 0 takes any free port
+    /// Serve the page at this address; port 0 takes any free port
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8707", value_parser = address)]
     listen: SocketAddr,
     /// Open the page in the browser of this desktop
@@ -72,7 +72,7 @@ pub struct WebArguments {
     /// Do not let pages steer views
     #[arg(long)]
     read_only: bool,
-    /// Memory for the last minute of the views that are looked at: bytes, or with KiB, MiB or GiB; 0 for none
+    /// Memory for the last minute of the shown views: bytes, or with KiB, MiB or GiB; 0 keeps no frames
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = parse_bytes)]
     history: u64,
     /// Layers that the page shows at first, as in its address.
@@ -83,7 +83,7 @@ pub struct WebArguments {
     token: bool,
 }
 
-/// What a page shows, as an argument.
+/// The subject of a page, from the arguments.
 #[derive(Clone, Debug)]
 enum PageSubject {
     View(ViewName),

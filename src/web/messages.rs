@@ -14,7 +14,7 @@ use foveate::messages::{RefusalReason, ViewName};
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum FromPage {
-    /// Show this view alone, or none.
+    /// Show this view alone; `None` shows no view.
     Watch {
         view: Option<ViewName>,
         /// Also show a uniform view of the same budget.
@@ -31,7 +31,7 @@ pub(super) enum FromPage {
         /// Number of the packet.
         serial: u32,
     },
-    /// Show small pictures of these views, and no others.
+    /// Show small pictures of exactly these views.
     Thumbnails { views: Vec<ViewName> },
     /// The small pictures are on the screen: send the next.
     AckThumbnails,
@@ -80,7 +80,7 @@ pub(super) enum FromPage {
 pub(super) enum ToPage {
     /// The first message.
     Hello {
-        /// Of `foveate`.
+        /// Version of `foveate`.
         version: &'static str,
         /// The view to show first, unless the page's address names one.
         view: Option<ViewName>,
@@ -97,7 +97,7 @@ pub(super) enum ToPage {
     State {
         pane: u8,
         state: FeedState,
-        /// For people; may be empty.
+        /// The reason, in words; may be empty.
         reason: String,
         /// Age of the newest frame since its capture, in milliseconds; absent before the first.
         age_ms: Option<f64>,
@@ -128,9 +128,9 @@ pub(super) enum ToPage {
     },
     /// Span and number of the frames of the view in memory.
     History {
-        /// Absent where nothing is.
+        /// Times of the kept frames; absent without frames.
         extent: Option<HistoryExtent>,
-        /// Of all views.
+        /// Bytes of the kept frames of all views.
         bytes: usize,
         bytes_max: usize,
         /// Now, in milliseconds since 1970.
@@ -152,9 +152,9 @@ pub(super) enum ToPage {
     MaskRefused { error: String },
     /// A look or a release failed.
     Refused {
-        /// For programs; absent if no daemon answered.
+        /// Reason for programs; absent if no daemon answered.
         reason: Option<RefusalReason>,
-        /// For people.
+        /// Error, in words.
         error: String,
     },
 }
@@ -182,7 +182,7 @@ pub(super) enum FeedState {
 }
 
 impl FeedState {
-    /// As in messages.
+    /// Name of the state in messages.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Starting => "starting",

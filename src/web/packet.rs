@@ -60,7 +60,7 @@ use foveate_ring::TokenRecord;
 
 const MAGIC: [u8; 4] = *b"FVW3";
 
-/// Without the fixations.
+/// Bytes of the header, before the fixations.
 const HEADER_BYTES: usize = 80;
 const FIXATION_BYTES: usize = 20;
 const RECORD_BYTES: usize = 36;
@@ -127,7 +127,7 @@ fn to_send(held: &DecodedFrame, frame: &DecodedFrame) -> Vec<bool> {
     let whole = frame.extent.area() as u64;
     let covered = covered_pixels(frame);
     if covered < whole {
-        // Where rings were and are no longer, there is nothing.
+        // The page shows no pixels where a token has gone, so send all tokens.
         let is_moved = !are_in_place(held, frame);
         sent.iter_mut().for_each(|sent| *sent |= is_moved);
     } else if whole < covered.max(covered_pixels(held)) {

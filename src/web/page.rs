@@ -79,7 +79,7 @@ pub(super) struct Settings {
     pub(super) make_recording: Option<MakeRecording>,
 }
 
-/// What all pages share.
+/// State that all pages share.
 #[derive(Debug)]
 pub(super) struct Site {
     pub(super) settings: Settings,
@@ -87,7 +87,7 @@ pub(super) struct Site {
     pub(super) thumbnails: Arc<Thumbnails>,
     pub(super) reports: LiveReports,
     pub(super) seats: Arc<Seats>,
-    /// One recording is made at a time.
+    /// Held while a recording is made, so that there is one at a time.
     pub(super) saving: Arc<Semaphore>,
 }
 
@@ -122,7 +122,7 @@ pub(super) async fn run(
         Err(Closing::Replaced) => {
             let reason =
                 "too many pages are open, and another one was opened: reload to continue here";
-            // One that reads nothing must not keep the connection.
+            // A page that stops reading must not keep the connection.
             let _ = timeout(REPLACED_LIMIT, close(&mut socket, REPLACED, reason)).await;
         }
     }
@@ -146,7 +146,7 @@ enum Closing {
     Gone,
     /// Violation of the protocol.
     Misuse(String),
-    /// Another page has taken its seat.
+    /// Another page has taken the seat.
     Replaced,
 }
 
@@ -170,9 +170,9 @@ async fn close(socket: &mut WebSocket, code: u16, reason: &str) {
 struct Page {
     site: Arc<Site>,
     view: Option<ViewName>,
-    /// The view, and the uniform view of the same budget.
+    /// The view's pane and, for comparison, a pane with a uniform view of the same budget.
     panes: [Option<Pane>; 2],
-    /// Of the newest packet of either pane.
+    /// Serial of the newest packet of either pane.
     serial: u32,
     last_message: Instant,
     steering: PageSteering,
@@ -190,7 +190,7 @@ struct Page {
 /// The small pictures that a page shows.
 struct PageThumbnails {
     wanted: WantedViews,
-    /// Capture times of those that it has.
+    /// Capture times of the pictures that the page has.
     sent: HashMap<ViewName, u64>,
     is_in_flight: bool,
     ticks: Interval,
@@ -216,7 +216,7 @@ impl Page {
                     let text = report.borrow_and_update().to_string();
                     send(socket, Message::text(text)).await?;
                     self.is_reported = true;
-                    self.tell_history(socket).await?;
+                    self.send_history(socket).await?;
                 }
                 () = self.saving.made() => self.send_saved(socket).await?,
                 () = changed(main) => self.show(0, socket).await?,
@@ -233,7 +233,7 @@ impl Page {
         }
     }
 
-    /// Takes what the browser sent; `None` if it hung up.
+    /// Receives a message of the browser; `None` after a hang-up.
     async fn receive(
         &mut self,
         message: Option<Result<Message, Error>>,
@@ -276,7 +276,7 @@ impl Page {
                 }
                 self.watch(view, compare && self.site.settings.recording.is_none());
                 self.draw_channel(channel, socket).await?;
-                self.tell_history(socket).await?;
+                self.send_history(socket).await?;
                 self.show(0, socket).await?;
                 self.show(1, socket).await?;
             }
@@ -291,7 +291,7 @@ impl Page {
                     self.show(index, socket).await?;
                 }
             }
-            // A page of a recording shows nothing of a daemon.
+            // A page of a recording has no small pictures, which come from a daemon.
             FromPage::Thumbnails { .. } if self.site.settings.recording.is_some() => {}
             FromPage::Thumbnails { views } => self.want_thumbnails(views),
             FromPage::AckThumbnails => {
@@ -336,7 +336,7 @@ impl Page {
         Ok(())
     }
 
-    /// Handles messages of the past, and no others.
+    /// Handles a message about the past; ignores other messages.
     async fn handle_past(
         &mut self,
         message: FromPage,
@@ -353,7 +353,7 @@ impl Page {
                 .await?;
             }
             FromPage::Step { by } => {
-                self.move_playhead(socket, |playhead| playhead.step(by)).await?
+                self.move_playhead(socket, |playhead| playhead.move_by(by)).await?
             }
             FromPage::Live => self.resume(socket).await?,
             FromPage::Thumbnail { at } => self.send_thumbnail(at, socket).await?,
@@ -442,7 +442,7 @@ impl Page {
             && main.channel != channel
         {
             main.channel = channel;
-            // Its newest frame is sent again.
+            // Send the newest frame again, with the other channel.
             main.held = None;
             self.show(0, socket).await?;
         }
@@ -492,18 +492,19 @@ impl Page {
     }
 }
 
-/// Budget and side of the tokens of a uniform view to compare with; in place of windows, as many texels in smaller tokens.
+/// Budget and side of the tokens of a uniform view to compare with; in place of windows and samples, as many texels in tokens of a side
+/// that such a view may have.
 fn uniform_budget(frame: &DecodedFrame) -> (usize, u32) {
-    const LARGEST: u32 = *PATCH_SIDES.end();
     let side = frame.patch_side;
-    if side <= LARGEST {
+    if PATCH_SIDES.contains(&side) {
         return (frame.capacity, side);
     }
     let texels = frame.records.len() * side.pow(2) as usize;
-    (texels / LARGEST.pow(2) as usize, LARGEST)
+    let side = side.clamp(*PATCH_SIDES.start(), *PATCH_SIDES.end());
+    ((texels / side.pow(2) as usize).max(1), side)
 }
 
-/// What a pane shows.
+/// The content of a pane.
 enum PaneContent {
     /// The newest frame of its feed.
     Live,
@@ -523,9 +524,9 @@ struct Pane {
     reported: Option<(FeedState, String)>,
     /// The frame that was sent last.
     held: Option<Arc<DecodedFrame>>,
-    /// Of its packet; unique within the page.
+    /// Serial of the packet; unique within the page.
     serial: u32,
-    /// It has not been acknowledged.
+    /// Whether the page has yet to acknowledge the packet.
     is_in_flight: bool,
     /// The page compares it with the uniform view.
     wants_uniform: bool,

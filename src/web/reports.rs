@@ -33,7 +33,7 @@ pub(super) struct LiveReports {
     newest: watch::Sender<Arc<str>>,
     /// Notified when a page opens.
     page_opened: Arc<Notify>,
-    /// There is no daemon to ask.
+    /// Whether the report never changes, because it is of a recording.
     is_fixed: bool,
 }
 
@@ -47,7 +47,7 @@ impl LiveReports {
         Self { newest, page_opened, is_fixed: false }
     }
 
-    /// The same report for all pages, as JSON.
+    /// A report of a recording, as JSON, which never changes.
     pub(super) fn fixed(report: &str) -> Self {
         let newest = watch::Sender::new(Arc::from(report));
         Self { newest, page_opened: Arc::default(), is_fixed: true }
@@ -149,7 +149,7 @@ impl Poller {
                 (*known, *changed_at) = (masks.clone(), Some(now));
             }
             if changed_at.is_some_and(|changed_at| now < changed_at + MASKS_SETTLE) {
-                // What a new mask hides must not be seen in the past, either.
+                // A new mask also covers the kept frames.
                 self.followers.histories.revoke(&stream.name);
             }
             stream.views.retain(|view| !self.followers.was_opened_for_pages(&view.name));
@@ -181,7 +181,7 @@ fn without_daemon(socket: &Path, error: &ControlError) -> ToPage {
 pub(super) struct StreamReport {
     #[serde(flatten)]
     stream: StreamListing,
-    /// Its troubles, as `foveate ls` says them.
+    /// The stream's problems, as `foveate ls` words them.
     reasons: Vec<String>,
     /// Absent in the first report, also after a restart of the daemon.
     rates: Option<CostRates>,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-/// Who opened a page.
+/// The user or page that holds a seat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
     /// A user of this machine.
@@ -40,14 +40,14 @@ pub(super) struct Seat {
 }
 
 impl Seats {
-    /// For at most `most` pages.
+    /// Seats for at most `most` pages.
     pub(super) fn new(most: usize) -> Self {
         Self { most, taken: Mutex::default() }
     }
 
-    /// A seat for a page of `owner`. When all are taken, the owner with the most pages loses its oldest, or `owner` does where
-    /// nobody has more. `None` if each page has another owner.
-    pub(super) fn take(self: &Arc<Self>, owner: Owner) -> Option<Seat> {
+    /// A seat for a page of `owner`. When all are taken, the owner with the most pages loses its oldest page, or `owner` does if no
+    /// other has more. `None` if each page has another owner.
+    pub(super) fn claim(self: &Arc<Self>, owner: Owner) -> Option<Seat> {
         let mut taken = self.taken.lock();
         taken.retain(|(_, stay)| !stay.is_closed());
         if self.most <= taken.len() {

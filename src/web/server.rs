@@ -10,7 +10,7 @@ use axum::http::{Extensions, HeaderMap, StatusCode, Uri, header};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use foveate_http::{Ends, Hosts, HttpLimits};
+use foveate_http::{ConnectionEnds, Hosts, HttpLimits};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -33,7 +33,7 @@ const LIMITS: HttpLimits = HttpLimits {
     request_bytes: 64 * 1024,
 };
 
-/// Of a page.
+/// Size limit of a message from a page.
 const MESSAGE_BYTES_MAX: usize = 4096;
 
 const HTML: &str = "text/html; charset=utf-8";
@@ -84,7 +84,7 @@ pub(super) async fn run(
     foveate_http::serve(listener, LIMITS, "page", service).await;
 }
 
-/// Frees the memory of views that nobody looks at any more.
+/// Frees the memory of views that no page shows any more.
 async fn prune(followers: Arc<Followers>) {
     loop {
         tokio::time::sleep(PRUNE_INTERVAL).await;
@@ -123,13 +123,13 @@ async fn open_page(
     if site.settings.token.as_ref().is_some_and(|token| !token.is_in(&uri)) {
         return upgrade.on_upgrade(page::reject_stranger);
     }
-    let Some(&Ends { peer, local }) = extensions.get::<Ends>() else {
+    let Some(&ConnectionEnds { peer, local }) = extensions.get::<ConnectionEnds>() else {
         return StatusCode::INTERNAL_SERVER_ERROR.into_response();
     };
     // Reading the kernel's tables takes a while where many connections are open.
     let owner = spawn_blocking(move || Owner::of(peer, local)).await;
     let owner = owner.unwrap_or(Owner::Address(peer.ip()));
-    let seat = site.seats.take(owner);
+    let seat = site.seats.claim(owner);
     upgrade.on_upgrade(async move |socket| match seat {
         Some(mut seat) => page::run(socket, site, owner, &mut seat.taken_over).await,
         None => page::reject_beyond(socket, PAGES_MAX).await,

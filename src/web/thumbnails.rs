@@ -123,10 +123,10 @@ impl Thumbnails {
 /// The thread that reads.
 struct Reader {
     thumbnails: Arc<Thumbnails>,
-    views: HashMap<ViewName, Watched>,
+    views: HashMap<ViewName, WatchedView>,
 }
 
-struct Watched {
+struct WatchedView {
     subscription: Subscription,
     decoder: Option<Decoder>,
 }
@@ -168,9 +168,9 @@ impl Reader {
     ) -> Result<Option<ViewThumbnail>, SubscriptionError> {
         if !self.views.contains_key(view) {
             let subscription = Client::connect(&self.thumbnails.socket)?.subscribe(view, false)?;
-            self.views.insert(view.clone(), Watched { subscription, decoder: None });
+            self.views.insert(view.clone(), WatchedView { subscription, decoder: None });
         }
-        let Some(Watched { subscription, decoder }) = self.views.get_mut(view) else {
+        let Some(WatchedView { subscription, decoder }) = self.views.get_mut(view) else {
             return Ok(None);
         };
         for _ in 0..EVENTS_MAX {

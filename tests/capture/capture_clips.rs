@@ -42,7 +42,7 @@ fn a_file_below_dev_is_a_clip() {
     assert!(matches!(error, CaptureError::Missing { .. }), "{error:?}");
 }
 
-/// As `<(...)` of a shell gives it.
+/// A shell passes such a path for `<(...)`.
 #[test]
 fn an_open_pipe_below_dev_is_a_clip() {
     let folder = tempfile::tempdir().unwrap();
@@ -119,7 +119,7 @@ fn shorthand(path: &Path) -> SourceSpec {
 /// The width of the first frame.
 fn first_width(spec: &SourceSpec) -> Result<u32, CaptureError> {
     let mut source = Source::open(spec, &Arc::default())?;
-    match source.take(HANG) {
+    match source.next_frame(HANG) {
         TakeResult::Frame(frame) => Ok(frame.view().unwrap().extent().width),
         other => panic!("{other:?}"),
     }

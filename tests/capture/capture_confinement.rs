@@ -22,6 +22,7 @@ use testkit::left_out::{leave_out, leave_part_out};
 use testkit::wait::HANG;
 
 use crate::capture_process::{in_process, processes_of};
+use crate::specs::{pipeline, shorthand};
 
 /// A folder with a clip, a folder of pictures with one picture, and another file.
 struct Files {
@@ -45,14 +46,6 @@ impl Files {
     fn text(&self, name: &str) -> String {
         self.path(name).to_str().unwrap().to_owned()
     }
-}
-
-fn shorthand(text: &str) -> SourceSpec {
-    SourceSpec::new("test", SourceChoice::Shorthand(text.to_owned()))
-}
-
-fn pipeline(text: &str) -> SourceSpec {
-    SourceSpec::new("test", SourceChoice::Pipeline(text.to_owned()))
 }
 
 /// What `attempt` gives where a source process of `spec` makes it.

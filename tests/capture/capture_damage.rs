@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use foveate_capture::reconnecting::{ReconnectingSource, SourceEvent};
-use foveate_capture::{CaptureError, CorruptedFrames, End, Pace, Source, SourceChoice, SourceSpec};
+use foveate_capture::{CaptureError, CorruptedFrames, End, Pace, Source, SourceSpec};
 use foveate_stats::{StreamCounters, StreamCounts};
 use gstreamer as gst;
 use gstreamer::prelude::*;
 use testkit::film::take_all;
 use testkit::wait::HANG;
+
+use crate::specs::pipeline;
 
 /// Each with the decoder of its streams. A keyframe is every 20th frame.
 const ENCODERS: [(&str, &str); 4] = [
@@ -57,7 +59,7 @@ fn after_a_loss_frames_are_dropped_until_the_next_keyframe() {
     }
 }
 
-/// As where nothing parses the stream before the decoder.
+/// Nothing parses this stream before the decoder.
 #[test]
 fn frames_that_a_decoder_marks_are_dropped() {
     let (encoder, decoder) = ENCODERS[0];
@@ -107,16 +109,12 @@ fn a_source_of_damaged_frames_is_not_silent() {
     let text = "videotestsrc is-live=true ! video/x-raw,width=64,height=48,framerate=25/1 ! openh264enc gop-size=100000 \
         ! h264parse ! video/x-h264,alignment=au ! identity drop-buffer-flags=header ! avdec_h264 ! appsink name=frames";
     let limit = Duration::from_secs(1);
-    let spec = SourceSpec {
-        caps_timeout: limit,
-        restart_timeout: Some(limit),
-        ..SourceSpec::new("test", SourceChoice::Pipeline(text.to_owned()))
-    };
+    let spec = SourceSpec { caps_timeout: limit, restart_timeout: Some(limit), ..pipeline(text) };
     let counters = Arc::<StreamCounters>::default();
     let mut source = ReconnectingSource::new(&spec, &Arc::default(), &counters);
     let (started, mut damaged) = (Instant::now(), 0);
     while started.elapsed() < 5 * limit || damaged < 10 {
-        match source.take(Duration::from_millis(20)) {
+        match source.next_event(Duration::from_millis(20)) {
             SourceEvent::Corrupted => damaged += 1,
             SourceEvent::Nothing => {}
             other => panic!("{other:?} after {damaged} times of damaged frames"),
@@ -133,7 +131,7 @@ fn joined(encoder: &str, missing: usize) -> Buffers {
     encoded(encoder, 40).split_off(missing)
 }
 
-/// What `encoder` makes of `count` frames.
+/// Encodes `count` frames by `encoder`.
 fn encoded(encoder: &str, count: usize) -> Buffers {
     gst::init().unwrap();
     let text = format!(
@@ -184,11 +182,7 @@ fn played(
     let text =
         format!("filesrc location={} ! gdpdepay ! {decoder} ! appsink name=frames", path.display());
     let counters = Arc::<StreamCounters>::default();
-    let spec = SourceSpec {
-        pace: Pace::EveryFrame,
-        corrupted,
-        ..SourceSpec::new("test", SourceChoice::Pipeline(text))
-    };
+    let spec = SourceSpec { pace: Pace::EveryFrame, corrupted, ..pipeline(&text) };
     let mut source = Source::open(&spec, &counters)?;
     let (mut taken, mut newest) = (0, 0);
     let end = take_all(&mut source, |frame| {

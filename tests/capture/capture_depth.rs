@@ -113,7 +113,7 @@ fn what_is_no_depth_is_refused_and_told_what_is() {
     let source =
         SourceChoice::Pipeline("videotestsrc num-buffers=1 ! appsink name=frames".to_owned());
     let mut source = Source::open(&SourceSpec::new("test", source), &Arc::default()).unwrap();
-    match source.take(HANG) {
+    match source.next_frame(HANG) {
         TakeResult::Frame(frame) => {
             assert_eq!(frame.depth().unwrap_err(), FrameError::other_content())
         }

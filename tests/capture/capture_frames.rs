@@ -535,7 +535,7 @@ fn spec(text: &str, pace: Pace) -> SourceSpec {
 }
 
 fn next(source: &mut Source) -> CapturedFrame {
-    match source.take(HANG) {
+    match source.next_frame(HANG) {
         TakeResult::Frame(frame) => frame,
         other => panic!("{other:?} instead of a frame"),
     }

@@ -125,7 +125,7 @@ fn masks_change_from_one_frame_to_the_next() {
     let masks = Arc::<Masks>::default();
     let mut source = Source::start_behind(&masks, &spec, &Arc::default()).unwrap();
     let mut seen_until = |revision: u64| loop {
-        match source.take(HANG) {
+        match source.next_frame(HANG) {
             TakeResult::Frame(frame) if frame.mask_revision() < revision => {}
             TakeResult::Frame(frame) => return OwnedFrame::copied(&frame.view().unwrap()),
             other => panic!("{other:?} instead of a frame"),

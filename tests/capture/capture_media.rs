@@ -18,6 +18,8 @@ use testkit::film::{encode, rest_of, run};
 use testkit::naive::{OwnedFrame, picture};
 use testkit::wait::HANG;
 
+use crate::specs::pipeline;
+
 /// H.264 of full range by the box `colr` and by the codec, whose colour is (192, 48, 32). GStreamer's demuxer keeps the range for itself.
 #[test]
 fn full_range_in_mp4_stays_full() {
@@ -103,7 +105,7 @@ fn an_orientation_of_32_bits_turns_the_picture() {
         for is_big_endian in [false, true] {
             fs::write(&path, with_exif(&jpeg, kind, value_bytes, is_big_endian)).unwrap();
             let mut source = Source::open(&shorthand(&path), &Arc::default()).unwrap();
-            let TakeResult::Frame(frame) = source.take(HANG) else { panic!("no frame") };
+            let TakeResult::Frame(frame) = source.next_frame(HANG) else { panic!("no frame") };
             let extent = frame.view().unwrap().extent();
             assert_eq!((extent.width, extent.height), (48, 64), "type {kind}, {is_big_endian}");
         }
@@ -135,7 +137,7 @@ fn with_exif(jpeg: &[u8], kind: u16, value_bytes: usize, is_big_endian: bool) ->
 #[test]
 fn bayer_is_told_its_own_converter() {
     let text = "videotestsrc num-buffers=3 ! video/x-bayer,format=rggb,width=64,height=48 ! appsink name=frames";
-    let spec = SourceSpec::new("test", SourceChoice::Pipeline(text.to_owned()));
+    let spec = pipeline(text);
     let error = Source::open(&spec, &Arc::default()).unwrap_err();
     assert!(matches!(error, CaptureError::NotRawVideo { .. }), "{error:?}");
     assert!(error.to_string().contains("`bayer2rgb`"), "{error}");
@@ -177,11 +179,11 @@ fn a_test_pattern_is_never_older_than_the_frame_before() {
     let interval_ns = 1_000_000;
     let text = "videotestsrc is-live=true pattern=snow num-buffers=30 \
                 ! video/x-raw,format=RGBA,width=1920,height=1080,framerate=1000/1 ! appsink name=frames";
-    let mut spec = SourceSpec::new("test", SourceChoice::Pipeline(text.to_owned()));
+    let mut spec = pipeline(text);
     spec.restart = false;
     let mut source = Source::open(&spec, &Arc::default()).unwrap();
     let (mut before, mut count): (Option<FrameStamp>, _) = (None, 0);
-    while let TakeResult::Frame(frame) = source.take(HANG) {
+    while let TakeResult::Frame(frame) = source.next_frame(HANG) {
         let stamp = frame.stamp();
         if let Some(before) = before {
             assert!(before.arrival_ns <= stamp.capture_ns + interval_ns, "{before:?} {stamp:?}");
@@ -235,7 +237,7 @@ fn sixteen_bit_gray_keeps_its_levels_in_a_range() {
                 ..SourceSpec::new("gray", source)
             };
             let mut source = Source::open(&spec, &Arc::default()).unwrap();
-            let TakeResult::Frame(frame) = source.take(HANG) else { panic!("no frame") };
+            let TakeResult::Frame(frame) = source.next_frame(HANG) else { panic!("no frame") };
             assert_eq!(frame.facts().gray_range, Some(expected), "{format} {scaling:?}");
             let view = frame.view().unwrap();
             assert_eq!(view.format(), PixelFormat::Gray8);
@@ -283,7 +285,7 @@ fn an_automatic_range_outlives_its_pipeline() {
     );
     let mut ranges = Vec::new();
     while ranges.len() < 5 {
-        match source.take(HANG) {
+        match source.next_event(HANG) {
             SourceEvent::Frame(frame) => ranges.push(frame.facts().gray_range.unwrap()),
             SourceEvent::Ended(end) => panic!("{end:?}"),
             _ => {}
@@ -306,15 +308,14 @@ fn range_and_matrix_of_the_configuration_replace_those_of_the_source() {
                  ! capssetter replace=true caps=video/x-raw,format={format},width=64,height=48,framerate=30/1{colorimetry} \
                  ! appsink name=frames"
             );
-            let source = SourceChoice::Pipeline(text);
             let spec = SourceSpec {
                 range: Some(ColorRange::Limited),
                 matrix: Some(ColorMatrix::Bt709),
                 pace: Pace::EveryFrame,
-                ..SourceSpec::new("test", source)
+                ..pipeline(&text)
             };
             let mut source = Source::open(&spec, &Arc::default()).unwrap();
-            let TakeResult::Frame(frame) = source.take(HANG) else { panic!("no frame") };
+            let TakeResult::Frame(frame) = source.next_frame(HANG) else { panic!("no frame") };
             let color = frame.facts().color.unwrap();
             assert!(
                 !color.is_matrix_assumed && !color.is_range_assumed,
@@ -334,12 +335,9 @@ fn range_and_matrix_of_the_configuration_replace_those_of_the_source() {
 fn what_is_assumed_for_a_converter_is_told() {
     let text = "fakesrc num-buffers=1 sizetype=fixed sizemax=1000000 filltype=zero ! capsfilter caps=video/x-raw,format=Y444,width=64,\
                 height=48,framerate=30/1 ! appsink name=frames";
-    let spec = SourceSpec {
-        pace: Pace::EveryFrame,
-        ..SourceSpec::new("test", SourceChoice::Pipeline(text.to_owned()))
-    };
+    let spec = SourceSpec { pace: Pace::EveryFrame, ..pipeline(text) };
     let mut source = Source::open(&spec, &Arc::default()).unwrap();
-    let TakeResult::Frame(frame) = source.take(HANG) else { panic!("no frame") };
+    let TakeResult::Frame(frame) = source.next_frame(HANG) else { panic!("no frame") };
     let color = frame.facts().color.unwrap();
     assert!(color.is_matrix_assumed && color.is_range_assumed, "{color}");
 }

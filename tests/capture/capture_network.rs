@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use foveate_capture::reconnecting::{ReconnectingSource, SourceEvent};
-use foveate_capture::{CaptureError, Pace, Source, SourceChoice, SourceSpec, TakeResult};
+use foveate_capture::{CaptureError, Pace, Source, SourceSpec, TakeResult};
 use foveate_core::backoff::Backoff;
 use foveate_core::source::Tls;
 use foveate_stats::{LossReason, StreamCounters};
@@ -19,6 +19,8 @@ use testkit::hostile_camera::{
 };
 use testkit::wait::HANG;
 
+use crate::specs::{open, pipeline, shorthand};
+
 #[test]
 fn playlists_open_nothing_else() {
     let place = tempfile::tempdir().unwrap();
@@ -28,7 +30,7 @@ fn playlists_open_nothing_else() {
     let (file, fifo_uri, inside) = (uri(&segment), uri(&fifo), trap.address());
     for named in [&file, &fifo_uri, &inside] {
         let camera = HostileCamera::new(Conduct::playlist(&[named]));
-        let error = refusal(&spec(&camera.address()));
+        let error = refusal(&shorthand(&camera.address()));
         assert!(
             matches!(&error, CaptureError::Playlist { what, .. } if what.contains(&camera.address())),
             "{named}: {error:?}"
@@ -37,7 +39,7 @@ fn playlists_open_nothing_else() {
         assert!(error.to_string().contains("`follow_addresses = true`"), "{error}");
         let local = place.path().join("local.m3u8");
         fs::write(&local, playlist(&[named])).unwrap();
-        let error = refusal(&spec(local.to_str().unwrap()));
+        let error = refusal(&shorthand(local.to_str().unwrap()));
         assert!(matches!(error, CaptureError::Playlist { .. }), "{named}: {error:?}");
         assert_eq!(error.exit_code(), 78);
     }
@@ -50,7 +52,7 @@ fn playlists_open_nothing_else() {
     let writer = File::options().write(true).custom_flags(libc_nonblock()).open(&fifo);
     assert_eq!(writer.unwrap_err().raw_os_error(), Some(Errno::NXIO.raw_os_error()));
     // It would have worked.
-    let follows = SourceSpec { follow_addresses: true, ..spec(&camera.address()) };
+    let follows = SourceSpec { follow_addresses: true, ..shorthand(&camera.address()) };
     take_frame(&mut open(&follows).unwrap());
 }
 
@@ -73,7 +75,7 @@ fn manifests_of_dash_and_smooth_streaming_open_nothing_else() {
         // Short texts are not recognised.
         let camera =
             HostileCamera::new(Conduct::body(media, format!("{body}{}", " ".repeat(9000))));
-        let error = refusal(&spec(&camera.address()));
+        let error = refusal(&shorthand(&camera.address()));
         assert!(
             matches!(&error, CaptureError::Playlist { playlist, .. } if *playlist == name),
             "{media}: {error:?}"
@@ -85,7 +87,7 @@ fn manifests_of_dash_and_smooth_streaming_open_nothing_else() {
 #[test]
 fn an_endless_playlist_is_refused_at_once() {
     let camera = HostileCamera::new(Conduct::EndlessPlaylist);
-    let error = refusal(&spec(&camera.address()));
+    let error = refusal(&shorthand(&camera.address()));
     assert!(matches!(error, CaptureError::Playlist { .. }), "{error:?}");
 }
 
@@ -101,18 +103,18 @@ fn redirects_stay_on_the_server() {
         let error = refusal(&pipeline(&text));
         assert!(matches!(error, CaptureError::Redirected { .. }), "{error:?}");
     }
-    let error = refusal(&spec(&camera.address()));
+    let error = refusal(&shorthand(&camera.address()));
     assert!(
         matches!(&error, CaptureError::Redirected { to } if *to == other.address()),
         "{error:?}"
     );
     assert!(error.to_string().contains("follow_addresses"), "{error}");
     assert_eq!(other.requests(), [""; 0]);
-    let follows = SourceSpec { follow_addresses: true, ..spec(&camera.address()) };
+    let follows = SourceSpec { follow_addresses: true, ..shorthand(&camera.address()) };
     take_frame(&mut open(&follows).unwrap());
     // A loop ends.
     camera.change(Conduct::redirect("/again"));
-    let error = refusal(&spec(&camera.address()));
+    let error = refusal(&shorthand(&camera.address()));
     assert!(matches!(error, CaptureError::Redirected { .. }), "{error:?}");
     assert!(camera.requests().contains(&"GET /again HTTP/1.1".to_owned()));
 }
@@ -125,7 +127,7 @@ fn a_redirect_on_the_same_server_is_followed() {
     });
     let address = camera.address();
     for spec in [
-        spec(&address),
+        shorthand(&address),
         pipeline(&format!("souphttpsrc location={address} ! decodebin ! appsink name=frames")),
         pipeline(&format!("uridecodebin uri={address} ! appsink name=frames")),
     ] {
@@ -142,7 +144,8 @@ fn an_rtsp_redirect_to_another_server_opens_nothing() {
     for method in ["DESCRIBE", "OPTIONS", "PLAY"] {
         let headers = format!("Location: {}\r\n", trap.address_by("rtsp"));
         let camera = HostileCamera::new(Conduct::RtspAnswer { method, status: 302, headers });
-        let spec = SourceSpec { caps_timeout: Duration::from_secs(3), ..spec(&camera.address()) };
+        let spec =
+            SourceSpec { caps_timeout: Duration::from_secs(3), ..shorthand(&camera.address()) };
         let error = refusal(&spec);
         assert!(
             matches!(&error, CaptureError::Redirected { to } if *to == trap.address_by("rtsp"))
@@ -169,9 +172,9 @@ fn statuses_of_servers_are_told_and_counted_as_unreachable() {
             headers: String::new(),
         });
         for camera in [web, rtsp] {
-            let error = refusal(&spec(&camera.address())).to_string();
+            let error = refusal(&shorthand(&camera.address())).to_string();
             assert!(error.contains(text) && error.contains(&camera.address()), "{error}");
-            assert_eq!(loss_of(&spec(&camera.address())), LossReason::Unreachable, "{error}");
+            assert_eq!(loss_of(&shorthand(&camera.address())), LossReason::Unreachable, "{error}");
         }
     }
 }
@@ -194,10 +197,10 @@ fn servers_that_cannot_be_reached_are_told_apart() {
             "unknown host \"no-such-camera.invalid\"".to_owned(),
         ),
     ] {
-        let error = refusal(&spec(&source));
+        let error = refusal(&shorthand(&source));
         assert!(matches!(error, CaptureError::Unreachable { .. }), "{source}: {error:?}");
         assert!(error.to_string().contains(&text), "{source}: {error}");
-        assert_eq!(loss_of(&spec(&source)), LossReason::Unreachable, "{source}");
+        assert_eq!(loss_of(&shorthand(&source)), LossReason::Unreachable, "{source}");
     }
 }
 
@@ -205,7 +208,7 @@ fn servers_that_cannot_be_reached_are_told_apart() {
 fn certificates_are_verified_unless_the_configuration_says_otherwise() {
     let pictures = Conduct::Pictures(Arc::new(jpeg()));
     let camera = HostileCamera::with_tls(pictures);
-    let with = |tls: Tls, source: &str| SourceSpec { tls, ..spec(source) };
+    let with = |tls: Tls, source: &str| SourceSpec { tls, ..shorthand(source) };
     for tls in [Tls::Verify, Tls::CaFile(other_certificate())] {
         let error = refusal(&with(tls.clone(), &camera.address()));
         assert!(
@@ -245,10 +248,10 @@ fn cmyk_pictures_are_named() {
     let contents = [Conduct::Pictures(Arc::new(cmyk.clone())), Conduct::body("image/jpeg", cmyk)];
     for conduct in contents {
         let camera = HostileCamera::new(conduct);
-        let error = refusal(&spec(&camera.address()));
+        let error = refusal(&shorthand(&camera.address()));
         assert!(error.to_string().contains("CMYK"), "{error}");
         assert!(error.to_string().contains(&camera.address()), "{error}");
-        assert_eq!(loss_of(&spec(&camera.address())), LossReason::Unreadable);
+        assert_eq!(loss_of(&shorthand(&camera.address())), LossReason::Unreadable);
     }
 }
 
@@ -261,11 +264,11 @@ fn pictures_beyond_max_pixels_are_not_decoded() {
         Conduct::body("image/png", png),
     ] {
         let camera = HostileCamera::new(conduct);
-        let error = refusal(&spec(&camera.address()));
+        let error = refusal(&shorthand(&camera.address()));
         assert!(matches!(error, CaptureError::TooManyPixels { .. }), "{error:?}");
         assert!(error.to_string().contains("`max_pixels`"), "{error}");
     }
-    let mut small = spec("test");
+    let mut small = shorthand("test");
     small.max_pixels = 100;
     let error = refusal(&small);
     assert!(matches!(error, CaptureError::TooManyPixels { .. }), "{error:?}");
@@ -274,7 +277,7 @@ fn pictures_beyond_max_pixels_are_not_decoded() {
 #[test]
 fn a_picture_without_an_end_is_given_up() {
     let camera = HostileCamera::new(Conduct::EndlessPart);
-    let error = refusal(&SourceSpec { max_pixels: 10_000_000, ..spec(&camera.address()) });
+    let error = refusal(&SourceSpec { max_pixels: 10_000_000, ..shorthand(&camera.address()) });
     assert!(matches!(error, CaptureError::EndlessPicture { mebibytes: 9.., .. }), "{error:?}");
 }
 
@@ -292,7 +295,7 @@ fn a_web_server_that_sends_something_else_is_tried_again() {
         Conduct::status(503),
     ] {
         let camera = HostileCamera::new(wrong.clone());
-        let (mut source, _) = reconnecting(&spec(&camera.address()));
+        let (mut source, _) = reconnecting(&shorthand(&camera.address()));
         match next(&mut source) {
             SourceEvent::Lost(_) => {}
             other => panic!("{wrong:?}: {other:?}"),
@@ -312,7 +315,7 @@ fn a_web_server_that_sends_something_else_is_tried_again() {
 fn malformed_addresses_are_refused_without_a_connection() {
     for address in ["http://::1:80/", "rtsp://[fe80::1", "https://", "rtsp://user:MARKER@:554/"] {
         for spec in [
-            spec(address),
+            shorthand(address),
             pipeline(&format!("souphttpsrc location={address} ! appsink name=frames")),
         ] {
             let error = Source::check(&spec, HANG).unwrap_err();
@@ -322,12 +325,12 @@ fn malformed_addresses_are_refused_without_a_connection() {
             assert!(!error.to_string().contains("MARKER"), "{error}");
         }
         assert!(
-            matches!(refusal(&spec(address)), CaptureError::InvalidAddress { .. }),
+            matches!(refusal(&shorthand(address)), CaptureError::InvalidAddress { .. }),
             "{address}"
         );
     }
-    Source::check(&spec("http://[::1]:80/"), HANG).unwrap();
-    Source::check(&spec("rtsp://[fe80::1]/main"), HANG).unwrap();
+    Source::check(&shorthand("http://[::1]:80/"), HANG).unwrap();
+    Source::check(&shorthand("rtsp://[fe80::1]/main"), HANG).unwrap();
 }
 
 /// Until it is given up, its memory is not bounded: see `SECURITY.md`.
@@ -335,13 +338,13 @@ fn malformed_addresses_are_refused_without_a_connection() {
 fn an_endless_rtsp_body_leaves_other_streams_alone() {
     for conduct in [Conduct::EndlessDescription, Conduct::EndlessPlay] {
         let camera = HostileCamera::new(conduct);
-        let mut other = open(&spec("test")).unwrap();
+        let mut other = open(&shorthand("test")).unwrap();
         let hostile =
-            SourceSpec { caps_timeout: Duration::from_secs(1), ..spec(&camera.address()) };
+            SourceSpec { caps_timeout: Duration::from_secs(1), ..shorthand(&camera.address()) };
         let mut hostile = Source::start(&hostile, &Arc::default()).unwrap();
         let mut frames = 0;
         let ended = loop {
-            match hostile.take(Duration::ZERO) {
+            match hostile.next_frame(Duration::ZERO) {
                 TakeResult::TimedOut => take_frame(&mut other),
                 ended => break ended,
             }
@@ -356,24 +359,6 @@ fn an_endless_rtsp_body_leaves_other_streams_alone() {
     }
 }
 
-fn spec(source: &str) -> SourceSpec {
-    SourceSpec {
-        caps_timeout: HANG,
-        ..SourceSpec::new("test", SourceChoice::Shorthand(source.to_owned()))
-    }
-}
-
-fn pipeline(text: &str) -> SourceSpec {
-    SourceSpec {
-        caps_timeout: HANG,
-        ..SourceSpec::new("test", SourceChoice::Pipeline(text.to_owned()))
-    }
-}
-
-fn open(spec: &SourceSpec) -> Result<Source, CaptureError> {
-    Source::open(spec, &Arc::default())
-}
-
 fn refusal(spec: &SourceSpec) -> CaptureError {
     match open(spec) {
         Ok(_) => panic!("{:?} was not refused", spec.source),
@@ -382,7 +367,7 @@ fn refusal(spec: &SourceSpec) -> CaptureError {
 }
 
 fn take_frame(source: &mut Source) {
-    match source.take(HANG) {
+    match source.next_frame(HANG) {
         TakeResult::Frame(_) => {}
         other => panic!("{other:?} instead of a frame"),
     }
@@ -393,7 +378,7 @@ fn loss_of(spec: &SourceSpec) -> LossReason {
     let (mut source, counters) = reconnecting(spec);
     let started = Instant::now();
     loop {
-        match source.take(Duration::from_millis(20)) {
+        match source.next_event(Duration::from_millis(20)) {
             SourceEvent::Lost(_) | SourceEvent::Nothing => {}
             other => panic!("{other:?} instead of a loss"),
         }
@@ -415,7 +400,7 @@ fn reconnecting(spec: &SourceSpec) -> (ReconnectingSource, Arc<StreamCounters>) 
 fn next(source: &mut ReconnectingSource) -> SourceEvent {
     let started = Instant::now();
     loop {
-        match source.take(Duration::from_millis(20)) {
+        match source.next_event(Duration::from_millis(20)) {
             SourceEvent::Nothing => assert!(started.elapsed() < HANG, "nothing happens"),
             news => return news,
         }

@@ -21,19 +21,19 @@ use testkit::film::{rest_of, take_all};
 use testkit::naive::Random;
 use testkit::wait::{HANG, until};
 
-/// How long a single call may wait.
+/// Longest wait of a single call.
 const TURN: Duration = Duration::from_millis(20);
 
 /// What of a frame is the same wherever its pipeline runs.
 #[derive(PartialEq)]
-struct Taken {
+struct FrameRecord {
     seq: u64,
     pts_ns: Option<u64>,
     facts: String,
     samples: Vec<u8>,
 }
 
-impl Taken {
+impl FrameRecord {
     fn of(frame: &CapturedFrame, content: Content) -> Self {
         let stamp = frame.stamp();
         let mut samples = Vec::new();
@@ -90,17 +90,17 @@ fn program() -> PathBuf {
 }
 
 /// The frames, how the source ended, whether its samples were exact, and what was counted.
-fn taken(spec: &SourceSpec) -> (Vec<Taken>, End, bool, [u64; 3]) {
+fn taken(spec: &SourceSpec) -> (Vec<FrameRecord>, End, bool, [u64; 3]) {
     taken_with(spec, &Arc::default())
 }
 
 fn taken_with(
     spec: &SourceSpec,
     counters: &Arc<StreamCounters>,
-) -> (Vec<Taken>, End, bool, [u64; 3]) {
+) -> (Vec<FrameRecord>, End, bool, [u64; 3]) {
     let mut source = Source::start(spec, counters).unwrap();
     let mut frames = Vec::new();
-    let end = take_all(&mut source, |frame| frames.push(Taken::of(&frame, spec.content)));
+    let end = take_all(&mut source, |frame| frames.push(FrameRecord::of(&frame, spec.content)));
     let counts = [&counters.frames_captured, &counters.frames_refused, &counters.frames_dropped];
     (frames, end, source.is_exact(), counts.map(|counter| counter.get()))
 }
@@ -307,7 +307,7 @@ impl Camera {
     fn next(&mut self) -> SourceEvent {
         let started = std::time::Instant::now();
         loop {
-            match self.source.take(TURN) {
+            match self.source.next_event(TURN) {
                 SourceEvent::Nothing => assert!(started.elapsed() < HANG, "nothing happens"),
                 event => return event,
             }
@@ -394,7 +394,7 @@ fn a_process_may_be_killed_at_any_moment() {
         let pause = Duration::from_millis(random.below(300).into());
         let started = std::time::Instant::now();
         while started.elapsed() < pause {
-            match camera.source.take(Duration::from_millis(1)) {
+            match camera.source.next_event(Duration::from_millis(1)) {
                 SourceEvent::Frame(frame) => {
                     let seq = frame.stamp().frame_seq;
                     assert!(camera.newest < seq, "frame {seq} after frame {}", camera.newest);
@@ -436,7 +436,7 @@ fn a_process_that_takes_too_much_memory_is_named() {
     let error = camera.error();
     assert!(matches!(error, ProcessError::OutOfMemory { .. }), "{error}");
     until("it is started again", || {
-        camera.source.take(TURN);
+        camera.source.next_event(TURN);
         camera.restarts() == [(LossReason::OutOfMemory, 1)]
     });
 }
@@ -447,7 +447,7 @@ fn a_process_that_speaks_another_language_is_ended() {
     let error = camera.error();
     assert!(matches!(error, ProcessError::Misbehaved { .. }), "{error}");
     until("it is counted", || {
-        camera.source.take(TURN);
+        camera.source.next_event(TURN);
         camera.restarts().first().is_some_and(|(reason, _)| *reason == LossReason::Crashed)
     });
 }
@@ -471,7 +471,7 @@ fn a_process_that_says_nothing_is_ended() {
     assert!(matches!(error, ProcessError::Hung { .. }), "{error}");
     assert!(processes_of("silent").is_empty());
     until("it is counted", || {
-        camera.source.take(TURN);
+        camera.source.next_event(TURN);
         camera.restarts() == [(LossReason::Stuck, 1)]
     });
     // The next one does not stop when it is asked to.
@@ -522,7 +522,7 @@ fn a_slow_consumer_gets_the_newest_frame() {
     let mut source = Source::start(&spec, &counters).unwrap();
     let mut taken = 0;
     for _ in 0..20 {
-        let TakeResult::Frame(frame) = source.take(HANG) else { panic!("no frame") };
+        let TakeResult::Frame(frame) = source.next_frame(HANG) else { panic!("no frame") };
         taken += 1;
         std::thread::sleep(Duration::from_millis(100));
         drop(frame);

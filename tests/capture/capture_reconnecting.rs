@@ -15,7 +15,7 @@ use foveate_stats::{LossReason, StreamCounters};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use testkit::wait::{HANG, until};
 
-/// How long a single call may wait.
+/// Longest wait of a single call.
 const TURN: Duration = Duration::from_millis(20);
 
 const CAPS: &str = "video/x-raw,format=GRAY8,width=16,height=16,framerate=200/1";
@@ -145,7 +145,7 @@ fn without_a_limit_silence_is_waited_out() {
     let mut scene = Scene::fed(&reader, None);
     scene.fed_frame(&mut writer);
     for _ in 0..20 {
-        assert!(matches!(scene.source.take(TURN), SourceEvent::Nothing));
+        assert!(matches!(scene.source.next_event(TURN), SourceEvent::Nothing));
     }
     assert_eq!(scene.fed_frame(&mut writer).stamp().frame_seq, 2);
 }
@@ -175,7 +175,7 @@ fn a_pipeline_that_does_not_stop_has_no_successor() {
     let started = Instant::now();
     loop {
         camera.write_all(&[7; FRAME_BYTES]).unwrap();
-        match scene.source.take(TURN) {
+        match scene.source.next_event(TURN) {
             SourceEvent::Frame(_) => break,
             SourceEvent::Ended(end) => panic!("{end:?}"),
             SourceEvent::Nothing | SourceEvent::Corrupted | SourceEvent::Lost(_) => {}
@@ -258,7 +258,7 @@ impl Scene {
         Self::of(SourceSpec { restart_timeout, caps_timeout: HANG, ..spec })
     }
 
-    /// The next frame. Nothing else may come before it.
+    /// Takes the next event, which must be a frame.
     fn frame(&mut self) -> CapturedFrame {
         match self.next() {
             SourceEvent::Frame(frame) => frame,
@@ -298,7 +298,7 @@ impl Scene {
     fn next(&mut self) -> SourceEvent {
         let started = Instant::now();
         loop {
-            match self.source.take(TURN) {
+            match self.source.next_event(TURN) {
                 SourceEvent::Nothing => assert!(started.elapsed() < HANG, "nothing happens"),
                 news => return news,
             }
@@ -315,7 +315,7 @@ impl Scene {
     fn wait_for_restart(&mut self) {
         let restarts = self.counters.restarts.total();
         until("the next pipeline has started", || {
-            assert!(matches!(self.source.take(TURN), SourceEvent::Nothing));
+            assert!(matches!(self.source.next_event(TURN), SourceEvent::Nothing));
             restarts < self.counters.restarts.total()
         });
     }

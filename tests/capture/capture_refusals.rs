@@ -5,10 +5,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use foveate_capture::{CaptureError, End, Pace, Source, SourceChoice, SourceSpec, TakeResult};
+use foveate_capture::{CaptureError, End, Pace, Source, SourceSpec, TakeResult};
 use foveate_core::geometry::extent::Extent;
 use testkit::film::take_all;
 use testkit::wait::HANG;
+
+use crate::specs::{open, pipeline, shorthand};
 
 #[test]
 fn broken_text_is_refused_with_the_text() {
@@ -118,7 +120,7 @@ fn caps_that_never_come_are_waited_for_no_longer_than_asked() {
     assert_eq!(error.exit_code(), 69);
 }
 
-/// Frames came, and none was one: the message says why.
+/// Buffers arrive, but none is a frame: the message says why.
 #[test]
 fn buffers_that_are_no_frames_are_told_where_none_was_one() {
     let text = "fakesrc sizetype=fixed sizemax=1000 ! identity sleep-time=10000 ! \
@@ -268,29 +270,11 @@ fn an_error_in_mid_stream_ends_the_source_with_its_reason() {
 fn without_waiting_the_refusal_is_the_end() {
     let spec = pipeline("videotestsrc ! nosuchelement ! appsink name=frames");
     let mut source = Source::start(&spec, &Arc::default()).unwrap();
-    let taken = source.take(HANG);
+    let taken = source.next_frame(HANG);
     assert!(
         matches!(taken, TakeResult::Ended(End::Failed(CaptureError::UnknownElement { .. }))),
         "{taken:?}"
     );
-}
-
-fn shorthand(text: &str) -> SourceSpec {
-    SourceSpec {
-        caps_timeout: HANG,
-        ..SourceSpec::new("test", SourceChoice::Shorthand(text.to_owned()))
-    }
-}
-
-fn pipeline(text: &str) -> SourceSpec {
-    SourceSpec {
-        caps_timeout: HANG,
-        ..SourceSpec::new("test", SourceChoice::Pipeline(text.to_owned()))
-    }
-}
-
-fn open(spec: &SourceSpec) -> Result<Source, CaptureError> {
-    Source::open(spec, &Arc::default())
 }
 
 fn refusal(text: &str) -> CaptureError {

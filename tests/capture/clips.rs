@@ -144,9 +144,9 @@ struct Course {
     before: OwnedFrame,
     /// Of each tile, the frame that last changed a sample of it.
     changed_frame: Vec<u64>,
-    updated: Followed,
+    updated: FollowedPlayer,
     /// The same on the CPU, rebuilt from the whole resident copy in each frame.
-    rebuilt: Followed,
+    rebuilt: FollowedPlayer,
     /// Of each token, what said when it changed, in the frame before, and what it was.
     tokens: Vec<(u64, Vec<u8>)>,
     /// Tiles that were ingested and did not change, in all frames.
@@ -155,12 +155,12 @@ struct Course {
 }
 
 /// A backend and what it samples.
-struct Followed {
+struct FollowedPlayer {
     player: Player,
     views: [Planes; 1],
 }
 
-impl Followed {
+impl FollowedPlayer {
     fn new(kind: FrameKind, make: Make<'_>) -> Self {
         let plan = plan(PyramidShape::new(kind.extent));
         let player = make(kind);
@@ -202,8 +202,8 @@ impl Course {
             change,
             before: OwnedFrame::copied(frame),
             changed_frame: vec![1; tiles],
-            updated: Followed::new(kind, make),
-            rebuilt: Followed::new(kind, &on_cpu),
+            updated: FollowedPlayer::new(kind, make),
+            rebuilt: FollowedPlayer::new(kind, &on_cpu),
             tokens: Vec::new(),
             refreshed_in_vain: 0,
             highest_bound: 0,

@@ -16,7 +16,7 @@ use testkit::is_long;
 use testkit::naive::Random;
 
 use crate::walkers::{PixelBox, walkers};
-use crate::watched::{Grey, Watched, for_each_frame, for_each_frame_of, frames};
+use crate::watched::{EventStream, Grey, for_each_frame, for_each_frame_of, frames};
 
 /// People before a fixed camera, ten frames a second; and a hand that turns a box, 25 frames a second.
 const WALKERS: &str = "vtest.avi";
@@ -28,14 +28,14 @@ const FRAME_MS: u64 = 100;
 const EDGE: f64 = 40.0;
 
 /// A lasting event that is reported exactly once, with no other events but arrivals.
-fn assert_once(watched: &Watched, kind: EventKind) -> (Event, Event) {
+fn assert_once(watched: &EventStream, kind: EventKind) -> (Event, Event) {
     assert_eq!(
         watched.without_arrivals(),
         [(kind, Phase::Began), (kind, Phase::Ended)],
         "{:?}",
-        watched.told
+        watched.events
     );
-    let mut told = watched.told.iter().filter(|event| event.kind == kind);
+    let mut told = watched.events.iter().filter(|event| event.kind == kind);
     let (began, ended) = (*told.next().unwrap(), *told.next().unwrap());
     assert_eq!(began.since_frame, ended.since_frame, "both name the frame with which it began");
     (began, ended)
@@ -46,12 +46,12 @@ fn play(
     is_live: bool,
     count: usize,
     mut change: impl FnMut(usize, Grey) -> Grey,
-) -> Option<Watched> {
+) -> Option<EventStream> {
     let path = clip(WALKERS)?;
-    let mut watched = Watched::new(is_live);
+    let mut watched = EventStream::new(is_live);
     let mut index = 0;
     for_each_frame(&path, None, |frame| {
-        watched.take(&change(index, frame).view(), FRAME_MS);
+        watched.show(&change(index, frame).view(), FRAME_MS);
         index += 1;
         index < count
     });
@@ -62,15 +62,16 @@ fn play(
 #[test]
 fn a_cut_is_told_once() {
     let (Some(walkers), Some(turned)) = (clip(WALKERS), clip(BOX)) else { return };
-    let mut watched = Watched::new(false);
+    let mut watched = EventStream::new(false);
     let first = frames(&walkers, None, 0, 60);
     let second = frames(&turned, Some(EXTENT), 0, 60);
     for frame in first.iter().chain(&second).chain(&first) {
-        watched.take(&frame.view(), FRAME_MS);
+        watched.show(&frame.view(), FRAME_MS);
     }
     let cut = (EventKind::Cut, Phase::Once);
-    assert_eq!(watched.without_arrivals(), [cut, cut], "{:?}", watched.told);
-    let since: Vec<_> = watched.told.iter().filter(|event| event.kind == EventKind::Cut).collect();
+    assert_eq!(watched.without_arrivals(), [cut, cut], "{:?}", watched.events);
+    let since: Vec<_> =
+        watched.events.iter().filter(|event| event.kind == EventKind::Cut).collect();
     assert_eq!(since.iter().map(|event| event.since_frame).collect::<Vec<_>>(), [61, 121]);
 }
 
@@ -83,7 +84,7 @@ fn a_flash_is_no_cut() {
         _ => frame,
     });
     let Some(watched) = watched else { return };
-    assert_eq!(watched.without_arrivals(), [], "{:?}", watched.told);
+    assert_eq!(watched.without_arrivals(), [], "{:?}", watched.events);
 }
 
 #[test]
@@ -135,18 +136,18 @@ fn what_is_short_or_weak_is_not_told() {
         _ => frame,
     });
     let Some(watched) = watched else { return };
-    assert_eq!(watched.without_arrivals(), [], "{:?}", watched.told);
+    assert_eq!(watched.without_arrivals(), [], "{:?}", watched.events);
 }
 
 /// 30 s of a camera, then the same frame for 8 s, then further ones.
-fn freeze(is_live: bool, change: ChangeConfig) -> Option<Watched> {
+fn freeze(is_live: bool, change: ChangeConfig) -> Option<EventStream> {
     let path = clip(WALKERS)?;
-    let mut watched = Watched::with(is_live, change, Policy::Feedback);
+    let mut watched = EventStream::with(is_live, change, Policy::Feedback);
     let (mut index, mut random, mut kept) = (0, Random(1), None);
     for_each_frame(&path, None, |frame| {
         let noisy = frame.noisy(&mut random);
         let frame = if (300..380).contains(&index) { kept.get_or_insert(noisy) } else { &noisy };
-        watched.take(&frame.view(), FRAME_MS);
+        watched.show(&frame.view(), FRAME_MS);
         index += 1;
         index < 450
     });
@@ -168,8 +169,8 @@ fn a_frozen_camera_is_told_once() {
 #[test]
 fn equal_frames_of_what_is_no_camera_are_not_told() {
     let Some(watched) = freeze(false, ChangeConfig::default()) else { return };
-    assert_eq!(watched.without_arrivals(), [], "{:?}", watched.told);
-    let mut drawn = Watched::new(true);
+    assert_eq!(watched.without_arrivals(), [], "{:?}", watched.events);
+    let mut drawn = EventStream::new(true);
     for index in 0..600_u32 {
         // A clock whose hand moves for half a minute, and then stands.
         let hand = index.min(300) * 2;
@@ -177,9 +178,9 @@ fn equal_frames_of_what_is_no_camera_are_not_told() {
             let is_hand = (hand..hand + 20).contains(&x) && (200..260).contains(&y);
             if is_hand || (x / 80 + y / 80) % 2 == 0 { 200.0 } else { sample }
         });
-        drawn.take(&frame.view(), FRAME_MS);
+        drawn.show(&frame.view(), FRAME_MS);
     }
-    assert_eq!(drawn.without_arrivals(), [], "{:?}", drawn.told);
+    assert_eq!(drawn.without_arrivals(), [], "{:?}", drawn.events);
 }
 
 /// Light that pulses, and bands that a rolling shutter makes of it, whose mean stays.
@@ -209,7 +210,7 @@ fn changing_light_is_not_told() {
         frame.mapped(|_, _, sample| gain * lamp * sample)
     });
     let Some(watched) = watched else { return };
-    assert_eq!(watched.without_arrivals(), [], "{:?}", watched.told);
+    assert_eq!(watched.without_arrivals(), [], "{:?}", watched.events);
 }
 
 /// A window that moves over the footage, slowly, fast and at one blow, and rests before and after.
@@ -247,7 +248,7 @@ fn something_new_is_told_once_with_its_place() {
     let scene = Grey::filled(EXTENT, 110).mapped(|x, y, sample| {
         sample + 30.0 * (f64::from(x) * 0.05).sin() + 20.0 * (f64::from(y) * 0.07).cos()
     });
-    let mut watched = Watched::new(false);
+    let mut watched = EventStream::new(false);
     for index in 0..300_u32 {
         let x = if index < 200 { 0 } else { (index - 200) * 10 };
         let is_there = (200..260).contains(&index);
@@ -257,9 +258,9 @@ fn something_new_is_told_once_with_its_place() {
             let flashes = is_glitch && (500..560).contains(&column) && row < 60;
             if comes || flashes { 230.0 } else { sample }
         });
-        watched.take(&frame.noisy(&mut random).view(), FRAME_MS);
+        watched.show(&frame.noisy(&mut random).view(), FRAME_MS);
     }
-    let [told] = watched.told[..] else { panic!("{:?}", watched.told) };
+    let [told] = watched.events[..] else { panic!("{:?}", watched.events) };
     assert_eq!((told.kind, told.phase, told.since_frame), (EventKind::Appeared, Phase::Once, 201));
     let Region { x0, y0, x1, y1 } = told.region.unwrap();
     let x = f64::from(u32::try_from(told.frame).unwrap() - 201) * 10.0;
@@ -271,9 +272,9 @@ fn something_new_is_told_once_with_its_place() {
 fn who_walks_in_is_told() {
     let Some(path) = clip(WALKERS) else { return };
     let walkers = walkers();
-    let mut watched = Watched::new(false);
+    let mut watched = EventStream::new(false);
     for_each_frame(&path, None, |frame| {
-        watched.take(&frame.view(), FRAME_MS);
+        watched.show(&frame.view(), FRAME_MS);
         true
     });
     assert_eq!(watched.without_arrivals(), []);
@@ -294,27 +295,27 @@ fn who_walks_in_is_told() {
     };
     let told_soon = |walker: &&&crate::walkers::Walker| {
         let soon = walker.first..walker.first + 30;
-        watched.told.iter().any(|event| soon.contains(&index_of(event)) && is_of(event, walker))
+        watched.events.iter().any(|event| soon.contains(&index_of(event)) && is_of(event, walker))
     };
     let found = came.iter().filter(told_soon).count();
-    let on_somebody = watched.told.iter();
+    let on_somebody = watched.events.iter();
     let on_somebody =
         on_somebody.filter(|event| walkers.iter().any(|walker| is_of(event, walker))).count();
     say(&format!(
         "{} walkers, {} of whom came in, {found} of these told within 3 s; {} told, {on_somebody} of them on walkers",
         walkers.len(),
         came.len(),
-        watched.told.len()
+        watched.events.len()
     ));
     assert!(2 * came.len() <= 3 * found, "{found} of {}", came.len());
-    assert!(watched.told.len() <= walkers.len(), "{} told", watched.told.len());
-    assert!(9 * watched.told.len() <= 10 * on_somebody, "{on_somebody} on walkers");
+    assert!(watched.events.len() <= walkers.len(), "{} told", watched.events.len());
+    assert!(9 * watched.events.len() <= 10 * on_somebody, "{on_somebody} on walkers");
 }
 
 #[test]
 fn what_a_client_asks_to_look_at_is_reached_once() {
     let Some(path) = clip(WALKERS) else { return };
-    let mut watched = Watched::new(false);
+    let mut watched = EventStream::new(false);
     let scene = frames(&path, None, 0, 30);
     watched.client.events.set_wanted(true);
     let mut told = Vec::new();
@@ -325,8 +326,8 @@ fn what_a_client_asks_to_look_at_is_reached_once() {
                 Feedback::Look { points, hold_ns: None, frame_seq: None, area: Default::default() };
             watched.client.send_feedback(look, EXTENT, 1, false).unwrap();
         }
-        watched.take(&frame.view(), FRAME_MS);
-        told.extend(watched.client.events.take());
+        watched.show(&frame.view(), FRAME_MS);
+        told.extend(watched.client.events.drain());
     }
     let reached: Vec<_> = told.iter().map(|timed| timed.event).collect();
     let [event] = reached[..] else { panic!("{reached:?}") };
@@ -355,12 +356,12 @@ fn of_test_patterns_only_what_is_true_is_told() {
         let source = format!(
             "videotestsrc num-buffers=600 pattern={pattern} ! video/x-raw,width=320,height=240"
         );
-        let mut watched = Watched::new(true);
+        let mut watched = EventStream::new(true);
         for_each_frame_of(&source, |frame| {
-            watched.take(&frame.view(), FRAME_MS);
+            watched.show(&frame.view(), FRAME_MS);
             true
         });
-        assert_eq!(watched.without_arrivals(), expected, "{pattern}: {:?}", watched.told);
+        assert_eq!(watched.without_arrivals(), expected, "{pattern}: {:?}", watched.events);
     }
 }
 
@@ -401,9 +402,9 @@ fn nothing_is_told_of_a_camera_to_which_nothing_happens() {
     let mut others = Vec::new();
     'hour: for (name, change) in VARIANTS.iter().cycle() {
         for (path, frame_ms) in &clips {
-            let (mut watched, mut index) = (Watched::new(true), 0);
+            let (mut watched, mut index) = (EventStream::new(true), 0);
             for_each_frame(path, None, |frame| {
-                watched.take(&change(index, frame, &mut random).view(), *frame_ms);
+                watched.show(&change(index, frame, &mut random).view(), *frame_ms);
                 index += 1;
                 true
             });

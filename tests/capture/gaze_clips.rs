@@ -261,10 +261,10 @@ fn followed(path: &Path, walkers: &[Walker], extent: Extent, corner: Corner) -> 
     found
 }
 
-/// In how many frames a walker is how near to the fixation, and how many tokens are where the frame before had one.
+/// Shares of frames in which a walker is near the fixation, and share of tokens that keep their place.
 #[derive(Default)]
 struct Nearness {
-    /// At most [`NEAR_PX`], three quarters and half of it away.
+    /// Frames within [`NEAR_PX`], within three quarters and within half of it.
     near: [Share; 3],
     kept: Share,
 }
@@ -290,14 +290,14 @@ impl std::fmt::Display for Nearness {
     }
 }
 
-/// In how many frames both of two walkers are seen how well.
+/// Shares of frames in which both of two walkers are seen well.
 #[derive(Default)]
 struct Sights {
     /// The centres of both boxes at level 0.
     centres: Share,
     /// Both heads, at an eighth of the height.
     heads: Share,
-    /// Both boxes wholly at level 0.
+    /// Frames with both boxes wholly at level 0.
     whole: Share,
     /// Both boxes wholly at levels 0 and 1.
     nearly: Share,
@@ -772,7 +772,7 @@ fn interval(index: usize) -> f64 {
 /// A stream on the CPU, and a reader of each of its views.
 struct Run {
     stream: Stream,
-    /// One for each view.
+    /// The channel of each view.
     clients: Vec<ClientChannel>,
     /// By how much the first frame comes earlier than it does in the clip, so that decisions fall on other frames.
     phase_ns: u64,

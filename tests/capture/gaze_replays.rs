@@ -36,15 +36,15 @@ const EXTENT: Extent = Extent::new(768, 576);
 const FRAME_NS: u64 = 100_000_000;
 const FRAMES: u64 = 200;
 
-/// Another recorder comes, whose log begins here.
+/// Frame at which the log of the second recorder begins.
 const LATE: u64 = 93;
 
-/// What a view published of a frame.
+/// The frame that a view published.
 #[derive(Clone, Debug, PartialEq)]
-struct Shown {
+struct ViewFrame {
     fixations: Vec<Fixation>,
     records: Vec<TokenRecord>,
-    /// Of the bytes of all planes.
+    /// Digest of the bytes of all planes.
     digest: u64,
 }
 
@@ -89,7 +89,7 @@ fn a_recorded_gaze_replays_to_the_same_tokens() {
                     let place = format!("frame {frame} of {name}, log {log}");
                     assert_eq!(live.fixations, replayed.fixations, "{place}");
                     // Before its log, the replay looked elsewhere, so that it knows other tokens.
-                    let records = |shown: &Shown| -> Vec<TokenRecord> {
+                    let records = |shown: &ViewFrame| -> Vec<TokenRecord> {
                         let changed_frame = |record: &TokenRecord| {
                             if from == 1 { record.changed_frame } else { 0 }
                         };
@@ -179,7 +179,7 @@ fn play(
     views: &[ServedView],
     frames: &[OwnedFrame],
     is_live: bool,
-) -> (Vec<Vec<Shown>>, Vec<Logs>) {
+) -> (Vec<Vec<ViewFrame>>, Vec<Logs>) {
     let (channels, clients): (Vec<_>, Vec<_>) = views.iter().map(|_| channel()).unzip();
     let change = ChangeConfig { threshold: Threshold::Fixed(0), ..ChangeConfig::default() };
     let with_channels = views.iter().cloned().zip(channels);
@@ -219,12 +219,12 @@ fn play(
             let mut digest = DefaultHasher::new();
             (&frame.pixels, &frame.planes).hash(&mut digest);
             let (fixations, records) = (frame.head.fixations.to_vec(), frame.records.clone());
-            shown.push(Shown { fixations, records, digest: digest.finish() });
+            shown.push(ViewFrame { fixations, records, digest: digest.finish() });
         }
         for (index, (client, logs)) in clients.iter().zip(&mut logs).enumerate() {
             let [first, late, each] = logs;
             let mut is_planned_afresh = false;
-            for change in client.gazes.take() {
+            for change in client.gazes.drain() {
                 is_planned_afresh |= change.is_planned_afresh;
                 let line = line_of(&change.gaze, frame_seq, change.is_planned_afresh);
                 if LATE <= frame_seq {
@@ -254,7 +254,7 @@ fn masks_at(frame_seq: u64) -> Vec<Mask> {
     }
 }
 
-/// What clients say before a frame.
+/// Sends the feedback that clients have before a frame.
 fn speak(client: &ClientChannel, frame_seq: u64) {
     let seen = frame_seq.saturating_sub(2).max(1);
     let place = |salt: u64, side: u32| {

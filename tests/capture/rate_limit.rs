@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use foveate_capture::{End, Pace, Source, SourceChoice, SourceSpec};
+use foveate_capture::{End, Pace, Source, SourceSpec};
 use foveate_core::rate::RateLimit;
 use foveate_stats::StreamCounters;
 use proptest::prelude::*;
 use testkit::film::rest_of;
+
+use crate::specs::pipeline;
 
 const MS: u64 = 1_000_000;
 
@@ -52,11 +54,7 @@ proptest! {
 fn frames_that_are_skipped_get_no_number_and_are_counted_apart() {
     let text = "videotestsrc num-buffers=100 ! video/x-raw,format=GRAY8,width=16,height=16,framerate=100/1 ! \
                 appsink name=frames";
-    let spec = SourceSpec {
-        pace: Pace::EveryFrame,
-        frame_interval: Some(Duration::from_millis(50)),
-        ..SourceSpec::new("test", SourceChoice::Pipeline(text.to_owned()))
-    };
+    let spec = SourceSpec { pace: Pace::EveryFrame, max_fps: Some(20.0), ..pipeline(text) };
     let counters = Arc::<StreamCounters>::default();
     let mut source = Source::open(&spec, &counters).unwrap();
     let (frames, end) = rest_of(&mut source);

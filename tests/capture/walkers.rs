@@ -28,7 +28,7 @@ impl PixelBox {
             && self.y0.max(other.y0) < self.y1.min(other.y1)
     }
 
-    /// So far to the right and down.
+    /// The box moved by `dx` to the right and `dy` down.
     pub(crate) fn moved(self, (dx, dy): (f64, f64)) -> Self {
         Self { x0: self.x0 + dx, y0: self.y0 + dy, x1: self.x1 + dx, y1: self.y1 + dy }
     }
@@ -39,7 +39,7 @@ impl PixelBox {
 pub(crate) struct Walker {
     /// Index of the first frame.
     pub(crate) first: usize,
-    /// In each frame from then on.
+    /// The box in each frame from `first` on.
     pub(crate) boxes: Vec<PixelBox>,
 }
 

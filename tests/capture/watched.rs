@@ -79,7 +79,7 @@ pub fn for_each_frame(path: &Path, scale: Option<Extent>, take: impl FnMut(Grey)
     for_each_frame_of(&source, take);
 }
 
-/// The same of any source that ends.
+/// Like [`for_each_frame`], for any source that ends.
 pub fn for_each_frame_of(source: &str, mut take: impl FnMut(Grey) -> bool) {
     let pipeline = format!(
         "{source} ! videoconvert ! video/x-raw,format=GRAY8,colorimetry=1:4:0:0 ! appsink name=frames"
@@ -88,7 +88,7 @@ pub fn for_each_frame_of(source: &str, mut take: impl FnMut(Grey) -> bool) {
     let spec = SourceSpec { pace: Pace::EveryFrame, ..SourceSpec::new("clip", choice) };
     let mut source = Source::open(&spec, &Arc::default()).unwrap();
     loop {
-        match source.take(HANG) {
+        match source.next_frame(HANG) {
             TakeResult::Frame(frame) => {
                 let view = frame.view().unwrap();
                 let luma = (0..view.extent().height as usize).flat_map(|y| view.row(0, y));
@@ -117,16 +117,16 @@ pub fn frames(path: &Path, scale: Option<Extent>, first: usize, count: usize) ->
 }
 
 /// A stream with one view, and what it has told.
-pub struct Watched {
+pub struct EventStream {
     pub stream: Stream,
     pub client: ClientChannel,
     pub counters: Arc<StreamCounters>,
-    pub told: Vec<Event>,
+    pub events: Vec<Event>,
     pub frame_seq: u64,
     pub time_ns: u64,
 }
 
-impl Watched {
+impl EventStream {
     pub fn new(is_live: bool) -> Self {
         Self::with(is_live, ChangeConfig::default(), Policy::Feedback)
     }
@@ -139,27 +139,27 @@ impl Watched {
         let stream = Stream::new("watched", on_cpu(), change, views, Arc::clone(&counters));
         let mut stream = stream.with_events(true);
         stream.set_live(is_live);
-        Self { stream, client, counters, told: Vec::new(), frame_seq: 0, time_ns: 0 }
+        Self { stream, client, counters, events: Vec::new(), frame_seq: 0, time_ns: 0 }
     }
 
     /// Takes a frame, a time after the one before.
-    pub fn take(&mut self, frame: &FrameView<'_>, after_ms: u64) {
+    pub fn show(&mut self, frame: &FrameView<'_>, after_ms: u64) {
         self.frame_seq += 1;
         self.time_ns += after_ms * 1_000_000;
         let stamp =
             FrameStamp { pts_ns: Some(self.time_ns), ..FrameStamp::numbered(self.frame_seq) };
         self.stream.step(frame, &stamp).unwrap();
-        self.told.extend_from_slice(self.stream.events());
+        self.events.extend_from_slice(self.stream.events());
     }
 
     /// The events of a kind, without arrivals.
     pub fn phases(&self, kind: EventKind) -> Vec<Phase> {
-        self.told.iter().filter(|event| event.kind == kind).map(|event| event.phase).collect()
+        self.events.iter().filter(|event| event.kind == kind).map(|event| event.phase).collect()
     }
 
     /// All events but arrivals, in order.
     pub fn without_arrivals(&self) -> Vec<(EventKind, Phase)> {
-        let others = self.told.iter().filter(|event| event.kind != EventKind::Appeared);
+        let others = self.events.iter().filter(|event| event.kind != EventKind::Appeared);
         others.map(|event| (event.kind, event.phase)).collect()
     }
 }

@@ -153,9 +153,9 @@ fn check_makes_sense(config: &Config, text: &str) {
     assert_eq!((&again.daemon, &again.streams), (&config.daemon, &streams), "{text}");
     assert!(!config.streams.is_empty(), "{text}");
     for stream in &config.streams {
-        let StreamConfig { name, views, max_fps, .. } = stream;
+        let StreamConfig { name, views, capture, .. } = stream;
         assert!(is_name(name) && !views.is_empty(), "{text}");
-        assert!(max_fps.is_none_or(|rate| (0.01..=1000.0).contains(&rate)), "{text}");
+        assert!(capture.max_fps.is_none_or(|rate| (0.01..=1000.0).contains(&rate)), "{text}");
         for view in views {
             assert!(is_name(&view.name) && (1..=5000).contains(&view.budget), "{text}");
             // As text and back it is the same; so whatever was accepted passes all checks of a view once more.

@@ -702,6 +702,11 @@ fn an_invalid_or_too_large_view_is_refused() {
         (json!({"colour": "red"}), "unknown key `colour`"),
         (json!({"gaze": {"policy": "replay", "log": "/etc/passwd"}}), "\"fixed\", \"feedback\""),
         (json!({"gaze": {"policy": "relevance", "scorer": "/etc/passwd"}}), "without `scorer`"),
+        (
+            json!({"layout": "samples", "table": "/etc/passwd"}),
+            "[[stream.view]] of the configuration",
+        ),
+        (json!({"table": "/etc/passwd"}), "[[stream.view]] of the configuration"),
         (json!({"name": null}), ""),
     ] {
         let refusal = refusal(client.open_view("camera", table(view.clone())));

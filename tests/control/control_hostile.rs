@@ -47,7 +47,7 @@ fn a_recorder_that_leaves_takes_nothing_from_another() {
 #[test]
 fn a_new_recorder_gets_no_leftover_records() {
     let (mut channel, client) = channel();
-    let frames = || client.gazes.take().iter().map(|note| note.frame_seq).collect::<Vec<_>>();
+    let frames = || client.gazes.drain().iter().map(|note| note.frame_seq).collect::<Vec<_>>();
     client.gazes.set_wanted(true);
     show(&mut channel, EXTENT, 1, 1.0);
     client.gazes.set_wanted(false);

@@ -19,7 +19,7 @@ use testkit::control::{
 };
 use testkit::wait::HANG;
 
-/// For what is not expected to come.
+/// Wait for a message that must not come.
 const MOMENT: Duration = Duration::from_millis(1);
 
 #[test]
@@ -248,7 +248,7 @@ fn a_stopped_daemon_is_waited_for_until_the_timeout() {
     assert!(beyond.to_string().contains("0 to 1"), "{beyond}");
 }
 
-/// A socket at `path` that listens while nobody accepts.
+/// A socket at `path` that listens, but never accepts.
 fn listener(path: &Path) -> OwnedFd {
     let listener = seqpacket_socket();
     bind(&listener, &SocketAddrUnix::new(path).unwrap()).unwrap();
@@ -285,7 +285,7 @@ impl Follower {
         assert!(self.subscription.is_disconnected());
     }
 
-    /// What an event loop reads.
+    /// Reads the next message as an event loop does.
     fn next_when_readable(&mut self) -> Result<Next, SubscriptionError> {
         let mut entries = [PollFd::new(&self.subscription, PollFlags::IN)];
         let ready = poll(&mut entries, Some(&Timespec::try_from(HANG).unwrap())).unwrap();

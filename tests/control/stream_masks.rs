@@ -14,7 +14,7 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::Fixation;
 use foveate_core::geometry::tile::TileSet;
 use foveate_core::mask::{Mask, MaskFill};
-use foveate_daemon::stream::{ServedView, Stepped, Stream, StreamBackend, ViewPace};
+use foveate_daemon::stream::{ServedView, StepOutcome, Stream, StreamBackend, ViewPace};
 use foveate_gaze::GazeParameters;
 use foveate_gaze::controller::Policy;
 use foveate_gaze::feedback::Feedback;
@@ -41,7 +41,7 @@ fn no_difference_below_the_threshold_is_left() {
             // All within the threshold, even chroma, which four pixels share: no tile counts as changed.
             masked.adjust(30, 20, 40, |sample| sample.saturating_add(2));
             let (mut stream, _client) = stream(backend(), ViewPace::default());
-            assert_eq!(step(&mut stream, &before, 1), Stepped::PublishedInNewSegments);
+            assert_eq!(step(&mut stream, &before, 1), StepOutcome::PublishedInNewSegments);
             step(&mut stream, &masked, 2);
             assert!(pixels(&stream) == fresh(backend(), &before), "the threshold holds");
             stream.masks_changed(None, 3);
@@ -68,15 +68,15 @@ fn a_new_mask_flushes_the_ring_of_resting_views() {
             };
             let (mut stream, _client) = stream(backend(), pace);
             step(&mut stream, &gray(200), 1);
-            assert_eq!(step(&mut stream, &gray(100), 2), Stepped::Unpublished);
+            assert_eq!(step(&mut stream, &gray(100), 2), StepOutcome::Unpublished);
             assert!(holds(&stream, [200; 64]), "it is in the ring");
             stream.masks_changed(None, 3);
             for frame_seq in 3..3 + SLOTS as u64 {
-                assert_eq!(step(&mut stream, &gray(100), frame_seq), Stepped::Published);
+                assert_eq!(step(&mut stream, &gray(100), frame_seq), StepOutcome::Published);
             }
             assert!(!holds(&stream, [200; 64]), "{pace:?}");
             assert!(holds(&stream, [100; 64]));
-            assert_eq!(step(&mut stream, &gray(100), 9), Stepped::Unpublished);
+            assert_eq!(step(&mut stream, &gray(100), 9), StepOutcome::Unpublished);
         }
     });
 }
@@ -208,7 +208,7 @@ fn fill(frame: &mut OwnedFrame, masks: &[Mask]) -> TileSet {
 
 /// What a frame publishes that is made from pixels.
 #[derive(Debug, PartialEq)]
-struct Shown {
+struct ViewFrame {
     fixations: String,
     motion: String,
     channels_frame: u64,
@@ -222,7 +222,7 @@ fn play<'a>(
     backend: StreamBackend,
     picture: impl Fn(u64) -> &'a OwnedFrame,
     masks: impl Fn(u64) -> Vec<Mask>,
-) -> Vec<Shown> {
+) -> Vec<ViewFrame> {
     let names = CHANNELS.iter().map(|channel| channel.name.to_owned());
     let spec = ViewSpec { channels: names.collect(), ..relevance() };
     let (mut stream, client) = stream_of(backend, ViewPace::default(), spec);
@@ -241,7 +241,7 @@ fn play<'a>(
         let shown = read_newest(&mut reader(&stream, 0));
         let FrameHead { sample_bound, rgb_bound, dirty_tiles, tile_count, .. } = shown.head;
         let bounds = [sample_bound, rgb_bound, dirty_tiles, tile_count].map(u64::from);
-        Shown {
+        ViewFrame {
             fixations: format!("{:?}", shown.head.fixations),
             motion: format!("{:?}", shown.head.motion),
             channels_frame: shown.head.channels_frame,
@@ -253,9 +253,9 @@ fn play<'a>(
     frames.collect()
 }
 
-fn assert_alike(shown: &[Shown], of_other: &[Shown], since: u64) {
+fn assert_alike(shown: &[ViewFrame], of_other: &[ViewFrame], since: u64) {
     for ((frame, one), other) in (since..).zip(shown).zip(of_other) {
-        let Shown { planes, records, .. } = one;
+        let ViewFrame { planes, records, .. } = one;
         assert_eq!(one.fixations, other.fixations, "frame {frame}, masked since {since}");
         assert_eq!(one.motion, other.motion, "frame {frame}, masked since {since}");
         assert_eq!(one.numbers, other.numbers, "frame {frame}, masked since {since}");
@@ -296,7 +296,7 @@ fn holds(stream: &Stream, bytes: [u8; 64]) -> bool {
     all.windows(bytes.len()).any(|window| window == bytes)
 }
 
-fn step(stream: &mut Stream, frame: &OwnedFrame, frame_seq: u64) -> Stepped {
+fn step(stream: &mut Stream, frame: &OwnedFrame, frame_seq: u64) -> StepOutcome {
     let pts_ns = Some(frame_seq * 10_000_000);
     let stamp = FrameStamp { pts_ns, ..FrameStamp::numbered(frame_seq) };
     stream.step(&frame.view(), &stamp).unwrap()

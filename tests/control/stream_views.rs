@@ -13,7 +13,7 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::rate::RateLimit;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_daemon::stream::{
-    AddViewError, NewView, REPLACED, ServedView, Stepped, Stream, StreamBackend, ViewPace,
+    AddViewError, NewView, REPLACED, ServedView, StepOutcome, Stream, StreamBackend, ViewPace,
 };
 use foveate_gaze::controller::Policy;
 use foveate_gaze::feedback::Feedback;
@@ -33,7 +33,7 @@ const MS: u64 = 1_000_000;
 
 const FRAMES: u64 = 60;
 
-/// A separate view samples every frame of these streams.
+/// A separate view, which samples every frame, is the reference.
 #[test]
 fn what_a_view_leaves_out_changes_nothing_of_what_it_publishes() {
     on_every_backend(|backend| {
@@ -51,14 +51,14 @@ fn what_a_view_leaves_out_changes_nothing_of_what_it_publishes() {
 #[test]
 fn an_unread_stream_rests_and_reports_it() {
     let pace = ViewPace { interval: None, when_read: true };
-    let mut shown = Shown::new(on_cpu(), [pace; 2]);
+    let mut shown = StreamScene::new(on_cpu(), [pace; 2]);
     let mut random = Random(4);
     let mut frame = first_frame(&mut random);
-    assert_eq!(shown.step(&frame, 1), Stepped::PublishedInNewSegments);
+    assert_eq!(shown.step(&frame, 1), StepOutcome::PublishedInNewSegments);
     assert!((0..2).all(|index| shown.newest(index).is_some()), "whoever comes later finds a frame");
     for frame_seq in 2..=5 {
         move_on(&mut frame, 3, frame_seq, &mut random);
-        assert_eq!(shown.step(&frame, frame_seq), Stepped::Unpublished);
+        assert_eq!(shown.step(&frame, frame_seq), StepOutcome::Unpublished);
     }
     let (state, reason) = shown.readers[0].state();
     assert_eq!(state, State::Stalled);
@@ -73,12 +73,12 @@ fn an_unread_stream_rests_and_reports_it() {
     assert_eq!(shown.readers[0].state(), (state, reason));
 
     shown.clients[0].counters().subscribers.add(1);
-    assert_eq!(shown.step(&frame, 6), Stepped::Published);
+    assert_eq!(shown.step(&frame, 6), StepOutcome::Published);
     assert_eq!(shown.readers[0].state(), (State::Live, String::new()));
     assert_eq!(shown.newest(0).unwrap().head.stamp.frame_seq, 6);
     assert!(shown.newest(1).is_none(), "that one still nobody reads");
     shown.clients[0].counters().subscribers.remove(1);
-    assert_eq!(shown.step(&frame, 7), Stepped::Unpublished);
+    assert_eq!(shown.step(&frame, 7), StepOutcome::Unpublished);
     assert_eq!(shown.readers[0].state().0, State::Stalled);
 }
 
@@ -86,7 +86,7 @@ fn an_unread_stream_rests_and_reports_it() {
 fn a_replaced_view_equals_a_fresh_one() {
     on_every_backend(|backend| {
         let mut random = Random(5);
-        let mut shown = Shown::new(backend(), [ViewPace::default(); 2]);
+        let mut shown = StreamScene::new(backend(), [ViewPace::default(); 2]);
         let mut frame = first_frame(&mut random);
         shown.step(&frame, 1);
         let others_epoch = shown.stream.epoch(1);
@@ -99,7 +99,7 @@ fn a_replaced_view_equals_a_fresh_one() {
             let old = frame_seq.is_multiple_of(3).then(|| shown.readers.remove(0));
             let stepped = shown.step(&frame, frame_seq);
             let expected =
-                if old.is_some() { Stepped::PublishedNewViews } else { Stepped::Published };
+                if old.is_some() { StepOutcome::PublishedNewViews } else { StepOutcome::Published };
             assert_eq!(stepped, expected, "frame {frame_seq}");
             if let Some(old) = old {
                 assert_eq!(old.state(), (State::Ended, REPLACED.to_owned()));
@@ -119,13 +119,13 @@ fn a_replaced_view_equals_a_fresh_one() {
 #[test]
 fn a_stream_has_room_for_so_many_views_and_no_more() {
     for frames in 0..2 {
-        let mut shown = Shown::new(on_cpu(), [ViewPace::default(); 2]);
+        let mut shown = StreamScene::new(on_cpu(), [ViewPace::default(); 2]);
         let mut random = Random(7);
         let mut frame = first_frame(&mut random);
         for frame_seq in 1..=frames {
             shown.step(&frame, frame_seq);
         }
-        let another = |shown: &Shown, index: usize| {
+        let another = |shown: &StreamScene, index: usize| {
             let plan = plan(format!("more{index}"), Layout::Uniform, 8);
             built(&shown.stream, &plan, channel().0)
         };
@@ -143,10 +143,10 @@ fn a_stream_has_room_for_so_many_views_and_no_more() {
     }
 }
 
-/// Frames of another kind came between: nothing has changed.
+/// Frames of another kind came meanwhile, and changed nothing of these.
 #[test]
 fn what_was_made_for_other_frames_is_made_again() {
-    let mut shown = Shown::new(on_cpu(), [ViewPace::default(); 2]);
+    let mut shown = StreamScene::new(on_cpu(), [ViewPace::default(); 2]);
     let mut random = Random(6);
     shown.step(&first_frame(&mut random), 1);
     let plan = ServedView { name: "view0".to_owned(), ..random_plan(&mut random) };
@@ -159,7 +159,7 @@ fn what_was_made_for_other_frames_is_made_again() {
     assert_eq!([0, 1].map(|index| shown.stream.epoch(index)), epochs);
     let again = shown.stream.view_builder().build_replacement(plan).unwrap();
     shown.stream.replace_view(again).unwrap().unwrap();
-    assert_eq!(shown.step(&other, 3), Stepped::PublishedNewViews);
+    assert_eq!(shown.step(&other, 3), StepOutcome::PublishedNewViews);
     let epochs = [0, 1].map(|index| shown.stream.epoch(index).unwrap());
     // Frames of yet another kind right after it was made: it still becomes what it was to be.
     let plan = {
@@ -173,15 +173,15 @@ fn what_was_made_for_other_frames_is_made_again() {
     let made = shown.stream.view_builder().build_replacement(plan).unwrap();
     shown.stream.replace_view(made).unwrap().unwrap();
     let stepped = shown.step(&first_frame(&mut random), 4);
-    assert_eq!(stepped, Stepped::PublishedInNewSegments);
+    assert_eq!(stepped, StepOutcome::PublishedInNewSegments);
     assert!(epochs.iter().all(|epoch| shown.stream.epoch(0) != Some(*epoch)));
     assert!(shown.newest(0).unwrap().records.len() <= 7);
 }
 
 /// Shows a history to a stream that leaves frames out, and compares what it publishes with one that does not.
 fn leave_out(backend: StreamBackend, paces: [ViewPace; 2], random: &mut Random) {
-    let mut shown = Shown::new(backend, paces);
-    let mut whole = Shown::new(on_cpu(), [ViewPace::default(); 2]);
+    let mut shown = StreamScene::new(backend, paces);
+    let mut whole = StreamScene::new(on_cpu(), [ViewPace::default(); 2]);
     let mut frame = first_frame(random);
     let mut limits = paces.map(|pace| pace.interval.map(RateLimit::new));
     let mut is_read = false;
@@ -243,7 +243,7 @@ fn opened_view_publishes_what_a_configured_one_would() {
     on_every_backend(|backend| {
         let mut random = Random(21);
         for policy in [Policy::Fixed { x: 0.5, y: 0.5 }, Policy::Saliency, relevance()] {
-            let mut shown = Shown::new(backend(), [ViewPace::default(); 2]);
+            let mut shown = StreamScene::new(backend(), [ViewPace::default(); 2]);
             let mut frame = first_frame(&mut random);
             shown.step(&frame, 1);
             let plan = plan("twin".to_owned(), Layout::default(), 40);
@@ -274,7 +274,7 @@ fn opened_view_publishes_what_a_configured_one_would() {
 #[test]
 fn late_frame_loop_serves_configured_views_alone() {
     on_every_backend(|backend| {
-        let mut shown = Shown::new(backend(), [ViewPace::default(); 2]);
+        let mut shown = StreamScene::new(backend(), [ViewPace::default(); 2]);
         let mut random = Random(22);
         let mut frame = first_frame(&mut random);
         shown.step(&frame, 1);
@@ -286,7 +286,7 @@ fn late_frame_loop_serves_configured_views_alone() {
                 client
             })
             .into();
-        let mut published = |shown: &mut Shown, is_late: &dyn Fn() -> bool| {
+        let mut published = |shown: &mut StreamScene, is_late: &dyn Fn() -> bool| {
             let frame_seq = 1 + shown.counters.frames_published.get();
             move_on(&mut frame, random.below(6), frame_seq, &mut random);
             let stamp = FrameStamp::numbered(frame_seq);
@@ -361,18 +361,18 @@ fn place(record: &TokenRecord) -> [i32; 4] {
 const FOVEAL: Layout = Layout::Foveal { e0_px: None, foveae: 1, coarsest: None };
 
 /// A stream of two views, those who talk to them, and their readers.
-struct Shown {
+struct StreamScene {
     stream: Stream,
     counters: Arc<StreamCounters>,
     clients: Vec<ClientChannel>,
-    /// In the order of the stream's views.
+    /// Names of the views, in the stream's order.
     names: Vec<String>,
     plans: Vec<ServedView>,
     readers: Vec<Reader>,
     newest: Vec<u64>,
 }
 
-impl Shown {
+impl StreamScene {
     fn new(backend: StreamBackend, paces: [ViewPace; 2]) -> Self {
         let layouts = [FOVEAL, Layout::Uniform];
         let plans: Vec<_> = (0..2)
@@ -390,11 +390,11 @@ impl Shown {
         Self { stream, counters, clients, names, plans, readers: Vec::new(), newest: vec![0; 2] }
     }
 
-    fn step(&mut self, frame: &OwnedFrame, frame_seq: u64) -> Stepped {
+    fn step(&mut self, frame: &OwnedFrame, frame_seq: u64) -> StepOutcome {
         let stamp =
             FrameStamp { pts_ns: Some(frame_seq * 10 * MS), ..FrameStamp::numbered(frame_seq) };
         let stepped = self.stream.step(&frame.view(), &stamp).unwrap();
-        if matches!(stepped, Stepped::PublishedInNewSegments | Stepped::PublishedNewViews) {
+        if matches!(stepped, StepOutcome::PublishedInNewSegments | StepOutcome::PublishedNewViews) {
             self.readers = [0, 1].map(|index| reader(&self.stream, index)).into();
         }
         stepped
@@ -419,7 +419,7 @@ impl Shown {
         })
     }
 
-    /// Makes a view another one.
+    /// Replaces a view.
     fn replace(&mut self, index: usize, plan: ServedView) {
         let replacement = self.stream.view_builder().build_replacement(plan.clone()).unwrap();
         drop(self.stream.replace_view(replacement).unwrap().unwrap());

@@ -74,7 +74,7 @@ fn tokens_are_those_of_the_definition(make: Make<'_>) {
                 adaptive::View::new(extent, side, budget, memory, stamp(first).capture_ns);
             for frame_seq in first..first + FRAMES {
                 if frame_seq == first + 6 {
-                    engine.hide(&TileSet::none(extent), frame_seq, &mut views);
+                    engine.apply_mask(&TileSet::none(extent), frame_seq, &mut views);
                     expected.reset(stamp(frame_seq).capture_ns);
                 }
                 let before: Vec<u64> = engine.tracker().changed_frames().to_vec();
@@ -100,7 +100,7 @@ fn tokens_are_those_of_the_definition(make: Make<'_>) {
     }
 }
 
-/// And at no channel: nobody has weighed any.
+/// No client has weighed a channel, so the gaze follows the need alone.
 fn auto_looks_at_what_is_needed_most(make: Make<'_>) {
     let mut random = Random(33);
     for (width, height) in [(640, 352), (1100, 700)] {
@@ -169,7 +169,7 @@ fn a_view_that_rested_follows_what_changed_meanwhile(make: Make<'_>) {
     }
 }
 
-/// By level, from 0 on.
+/// Losses of each level, from 0 on.
 fn losses_of(detail: &Detail) -> Vec<Vec<u32>> {
     let losses = |level| detail.losses(level).map_or_else(Vec::new, <[u32]>::to_vec);
     (0..=detail.levels()).map(losses).collect()

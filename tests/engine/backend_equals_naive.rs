@@ -8,8 +8,9 @@ use foveate_core::geometry::plan::{Token, TokenPlan};
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::rule::IngestRule;
 use foveate_core::geometry::tile::{TILE_SIDE, TileSet};
-use foveate_core::token::{DType, Normalisation, Outside, Rounding, TokenFormat};
+use foveate_core::token::{DType, Normalisation, Outside, Rounding, SAMPLE_SIDE, TokenFormat};
 use foveate_gaze::layout::{Layout, PlanRequest};
+use foveate_gaze::view::VIEWS_MAX;
 
 use foveate_engine::backend::cpu::CpuBackend;
 use foveate_engine::planes::SamplerSpec;
@@ -80,8 +81,8 @@ fn large_sources_are_exact(make: Make<'_>) {
         (1918, 1079),
         (1920, 1080),
         (8192, 64),
-        (5, Extent::MAX_SIDE),
-        (Extent::MAX_SIDE, 3),
+        (5, Extent::SIDE_MAX),
+        (Extent::SIDE_MAX, 3),
     ];
     for (index, (width, height)) in extents.into_iter().enumerate() {
         let formats = if is_long() { 8 } else { 4 };
@@ -95,7 +96,7 @@ fn large_sources_are_exact(make: Make<'_>) {
 
 /// White is where sums are largest.
 fn a_white_source_is_white_on_every_level(make: Make<'_>) {
-    for (width, height) in [(Extent::MAX_SIDE, 33), (33, Extent::MAX_SIDE), (4096, 2048)] {
+    for (width, height) in [(Extent::SIDE_MAX, 33), (33, Extent::SIDE_MAX), (4096, 2048)] {
         let extent = Extent::new(width, height);
         let color = naive::transforms(PixelFormat::Gray8)[1];
         let frame = OwnedFrame::uniform(PixelFormat::Gray8, extent, color, 255);
@@ -151,7 +152,10 @@ fn tokens_are_exact_in_every_format_and_normalisation(make: Make<'_>) {
         let mut player = make(frame.kind());
         let mut dirty = TileSet::all(extent);
         for token_counts in [[40; 2], [7, 0], [0, 0], [1, 40]] {
-            check_tokens(&mut player, &frame, &dirty, &views, token_counts, &mut random);
+            // As many as a backend takes at a time.
+            for views in views.chunks(VIEWS_MAX) {
+                check_tokens(&mut player, &frame, &dirty, views, token_counts, &mut random);
+            }
             dirty = change_some_tiles(&mut frame, &mut random);
         }
     }
@@ -401,9 +405,11 @@ fn token_formats() -> impl Iterator<Item = TokenFormat> {
     let outsides = [Outside::Edge, Outside::Mean, Outside::Edge].into_iter().cycle();
     let roundings = [Rounding::HalfUp, Rounding::HalfUp, Rounding::Floor].into_iter().cycle();
     let kinds = kinds.flat_map(|kind| [kind, kind]).zip(sides).zip(outsides.zip(roundings));
-    kinds.map(|(((dtype, normalisation), patch_side), (outside, rounding))| TokenFormat {
-        outside,
-        rounding,
-        ..TokenFormat::new(patch_side, dtype, normalisation)
-    })
+    let formats = kinds.map(|(((dtype, normalisation), patch_side), (outside, rounding))| {
+        let format = TokenFormat::new(patch_side, dtype, normalisation);
+        TokenFormat { outside, rounding, ..format }
+    });
+    let sample = TokenFormat::new(SAMPLE_SIDE, DType::F32, Normalisation::IMAGENET);
+    let cleared = TokenFormat { outside: Outside::Mean, rounding: Rounding::Floor, ..sample };
+    [sample, cleared].into_iter().chain(formats)
 }

@@ -9,7 +9,7 @@ use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::geometry::tile::{TILE_SIDE, TileSet};
-use foveate_core::token::{DType, Normalisation, TokenFormat};
+use foveate_core::token::{DType, Normalisation, SAMPLE_SIDE, TokenFormat};
 use foveate_engine::backend::UpdateTimes;
 use foveate_engine::planes::Planes;
 use foveate_engine::planes::SamplerSpec;
@@ -331,6 +331,7 @@ fn specs() -> Vec<SamplerSpec> {
         spec(14, DType::Bf16, Normalisation::CLIP, 1),
         spec(16, DType::F16, Normalisation::SIGLIP, 60),
         spec(14, DType::F16, Normalisation::IMAGENET, 17),
+        spec(SAMPLE_SIDE, DType::F32, Normalisation::IMAGENET, 200),
     ]
 }
 

@@ -224,7 +224,7 @@ fn what_masks_cover_is_black_with_their_first_frame() {
             canvas.update(&camera.segment, &frame).unwrap();
         }
         let frame_seq = camera.frame_seq + 1;
-        camera.engine.hide(&TileSet::none(extent), frame_seq, &mut camera.views);
+        camera.engine.apply_mask(&TileSet::none(extent), frame_seq, &mut camera.views);
         let frame = camera.step().clone();
         canvas.update(&camera.segment, &frame).unwrap();
         let rgb = canvas.rgb();
@@ -258,7 +258,7 @@ fn a_canvas_begins_anew_with_another_segment() {
     let next = other.step().clone();
     let update = canvas.update(&other.segment, &next).unwrap();
     assert!(!update.is_new);
-    other.segment.planes.retain(|plane| plane.name != TILES);
+    other.segment.spec.planes.retain(|plane| plane.name != TILES);
     let refused = canvas.update(&other.segment, &frame).unwrap_err();
     assert!(refused.to_string().contains("memory = \"canvas\""), "{refused}");
 }

@@ -324,7 +324,7 @@ fn sizes() -> impl Strategy<Value = (u32, u32)> {
     ]
 }
 
-/// What one frame did.
+/// The effect of one frame.
 struct Step<'a> {
     frame_seq: u64,
     frame: &'a OwnedFrame,

@@ -34,12 +34,12 @@ const EXTENTS: [(u32, u32); 16] = [
     (4096, 31),
     (8192, 64),
     (8193, 1),
-    (Extent::MAX_SIDE, 1),
-    (3, Extent::MAX_SIDE),
-    (Extent::MAX_SIDE, 40),
+    (Extent::SIDE_MAX, 1),
+    (3, Extent::SIDE_MAX),
+    (Extent::SIDE_MAX, 40),
 ];
 
-/// What all tokens are.
+/// Format of all tokens.
 const FORMAT: TokenFormat = TokenFormat::new(14, DType::U8, Normalisation::NONE);
 
 laws! {
@@ -200,7 +200,7 @@ struct Course {
 }
 
 impl Course {
-    /// One that has seen its first frame.
+    /// A course after its first frame.
     fn new(make: Make<'_>, format: PixelFormat, extent: Extent, random: &mut Random) -> Self {
         let color = naive::transforms(format)[0];
         let frame = OwnedFrame::random(format, extent, color, random);

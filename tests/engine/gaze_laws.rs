@@ -21,7 +21,7 @@ const FRAMES_PER_S: u64 = 30;
 /// Sides of what there is to see, in pixels: whole tiles.
 const SIDE: u32 = 64;
 
-/// Where it is, far apart.
+/// Places of the object, far apart.
 const PLACES: [(u32, u32); 4] = [(32, 32), (544, 32), (32, 288), (480, 256)];
 
 laws! {
@@ -115,7 +115,7 @@ fn a_mask_takes_the_gaze_away_at_once(make: Make<'_>) {
             texels.insert(column, row);
         });
     }
-    course.engine.hide(&texels, course.frames + 1, &mut course.views);
+    course.engine.apply_mask(&texels, course.frames + 1, &mut course.views);
     let black = picture_of(&[]);
     for _ in 0..FRAMES_PER_S {
         course.step(&black);

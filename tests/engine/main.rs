@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[allow(unsafe_code, reason = "an allocator that counts")]
 mod allocations;
 #[macro_use]
 mod each_backend;

@@ -370,7 +370,7 @@ fn assert_stays(scene: &mut Scene, rest: f64, most: f64) {
 /// Changes in a picture.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Motion {
-    /// Nothing.
+    /// The picture stays the same.
     Rests,
     /// A textured thing over half of the picture slides 3 samples a frame.
     Slides,
@@ -378,7 +378,7 @@ enum Motion {
     Boils,
     /// Nine things go their way, over nearly half of the picture in all.
     Scatters,
-    /// Another picture every 15 frames.
+    /// The picture changes every 15 frames.
     Cuts,
     /// Lamps: every other frame is brighter, and so is every third.
     Flickers,
@@ -388,10 +388,10 @@ enum Motion {
     Lamp { period: f64, swing: f64, bands: f64 },
 }
 
-/// What noise there is.
+/// Noise of the samples.
 #[derive(Clone, Copy, Debug)]
 enum Noise {
-    /// Of this standard deviation everywhere.
+    /// Noise of this standard deviation everywhere.
     Gaussian(f64),
     /// Of the light: the variance grows by `gain` for each step of light, and the samples are that to the power of
     /// 1 / `gamma`.
@@ -419,7 +419,7 @@ struct Scene {
     extent: Extent,
     color: ColorTransform,
     noise: Noise,
-    /// The only component that has noise; `None` for all.
+    /// The only component with noise; `None` for all.
     noisy_component: Option<usize>,
     motion: Motion,
     /// Times that each frame comes.
@@ -628,7 +628,7 @@ fn wavy(x: f64, y: f64) -> f64 {
     125.0 + 60.0 * (x / 37.3).sin() * (y / 23.1).cos() + 20.0 * (x / 90.7).cos()
 }
 
-/// What moving things look like.
+/// Brightness of moving things.
 fn texture(x: f64, y: f64) -> f64 {
     128.0 + 90.0 * (x / 2.9).sin() * (y / 3.7).sin()
 }

@@ -13,7 +13,7 @@ use testkit::wait::HANG;
 
 #[test]
 fn every_part_is_done_once_by_the_time_it_returns() {
-    ends(|| {
+    run_in_time(|| {
         for helpers in [0, 1, 3] {
             let pool = Pool::new(helpers);
             for round in 0..500 {
@@ -30,7 +30,7 @@ fn every_part_is_done_once_by_the_time_it_returns() {
 
 #[test]
 fn threads_are_helped_at_the_same_time() {
-    ends(|| {
+    run_in_time(|| {
         let pool = Pool::new(2);
         thread::scope(|scope| {
             for stream in 0..6 {
@@ -51,11 +51,13 @@ fn threads_are_helped_at_the_same_time() {
 
 #[test]
 fn helpers_do_help_and_are_woken_to_do_so() {
-    ends(|| {
+    run_in_time(|| {
         for helpers in [1, 3] {
             let pool = Pool::new(helpers);
             for _ in 0..20 {
-                for helper in all_at_once(&pool) {
+                let found = all_at_once(&pool);
+                assert_eq!(found.len(), helpers, "every helper takes a part");
+                for helper in found {
                     while !is_asleep(&helper.as_raw_nonzero().to_string()) {
                         thread::yield_now();
                     }
@@ -67,7 +69,7 @@ fn helpers_do_help_and_are_woken_to_do_so() {
 
 #[test]
 fn helpers_are_kept_off_the_processor_of_who_asks() {
-    ends(|| {
+    run_in_time(|| {
         let allowed = sched_getaffinity(None).unwrap();
         let processors: Vec<usize> =
             (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).collect();
@@ -91,7 +93,7 @@ fn helpers_are_kept_off_the_processor_of_who_asks() {
 
 #[test]
 fn a_panic_reaches_who_asked_and_the_pool_goes_on() {
-    ends(|| {
+    run_in_time(|| {
         let pool = Pool::new(2);
         for bad in [0, 7, 15] {
             let result = catch_unwind(AssertUnwindSafe(|| {
@@ -105,7 +107,7 @@ fn a_panic_reaches_who_asked_and_the_pool_goes_on() {
 
 #[test]
 fn a_helpers_panic_reaches_the_caller() {
-    ends(|| {
+    run_in_time(|| {
         let pool = Pool::new(1);
         let asked = gettid();
         for _ in 0..10 {
@@ -124,7 +126,7 @@ fn a_helpers_panic_reaches_the_caller() {
 
 #[test]
 fn a_panic_of_who_asked_waits_for_the_helpers() {
-    ends(|| {
+    run_in_time(|| {
         let pool = Pool::new(1);
         let asked = gettid();
         for _ in 0..10 {
@@ -157,7 +159,7 @@ fn all_at_once(pool: &Pool) -> Vec<Pid> {
 }
 
 /// Runs a test on another thread, so that one that hangs fails.
-fn ends(test: impl FnOnce() + Send + 'static) {
+fn run_in_time(test: impl FnOnce() + Send + 'static) {
     let (ended, end) = channel();
     thread::spawn(move || {
         let result = catch_unwind(AssertUnwindSafe(test));

@@ -10,7 +10,7 @@ use foveate_core::change::{ChangeConfig, Threshold};
 use foveate_core::frame::{FrameStamp, FrameTime, PixelFormat};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::tile::TileSet;
-use foveate_core::token::{DType, Normalisation, Outside, Rounding, TokenFormat};
+use foveate_core::token::{DType, Normalisation, Outside, Rounding, SAMPLE_SIDE, TokenFormat};
 use foveate_engine::{Engine, Memory};
 use foveate_gaze::GazeParameters;
 use foveate_gaze::controller::Policy;
@@ -18,6 +18,7 @@ use foveate_gaze::feedback::Feedback;
 use foveate_gaze::layout::Layout;
 use foveate_gaze::layout::inset::Inset;
 use foveate_gaze::layout::rings::Rings;
+use foveate_gaze::layout::samples::Samples;
 use foveate_gaze::view::ViewSpec;
 use testkit::history::move_on;
 use testkit::is_long;
@@ -136,7 +137,9 @@ fn masks_publish_every_token_anew(make: Make<'_>) {
             }
             // Within it everywhere: the resident copy does not follow.
             3 => frame.adjust(0, 0, 96, |sample| sample + 3),
-            4 => engine.hide(&TileSet::none_of(engine.coarse_extent()), frame_seq, &mut views),
+            4 => {
+                engine.apply_mask(&TileSet::none_of(engine.coarse_extent()), frame_seq, &mut views)
+            }
             _ => {}
         }
         engine.step(&frame.view(), &FrameStamp::numbered(frame_seq), &mut views).unwrap();
@@ -187,17 +190,28 @@ fn spec(patch_side: u32, budget: usize) -> ViewSpec {
 
 /// Boxes of a level's texels and with real steps, beyond the picture too.
 fn random_spec(random: &mut Random) -> ViewSpec {
-    let layout = match random.below(5) {
+    let layout = match random.below(6) {
         0 => Layout::Foveal { e0_px: Some(20.0), foveae: 1, coarsest: None },
         1 => Layout::Uniform,
         2 => Layout::Inset(Inset::default()),
         3 => Layout::Directional { e0_px: Some(30.0) },
+        4 => return random_samples(random),
         _ => Layout::Rings(Rings::new(&[1, 2, 6], &[2, 3, 3]).unwrap()),
     };
     let base = spec([8, 14, 16, 40][random.below(4) as usize], 20 + random.below(60) as usize);
     let outside = [Outside::Edge, Outside::Mean][random.below(2) as usize];
     let rounding = [Rounding::HalfUp, Rounding::Floor][random.below(2) as usize];
     ViewSpec { layout, format: TokenFormat { outside, rounding, ..base.format }, ..base }
+}
+
+/// Samples near the fixation, some of them at the same place.
+fn random_samples(random: &mut Random) -> ViewSpec {
+    let mut offset = || f64::from(random.below(160)) / 2.0 - 40.0;
+    let rows: Vec<_> = (0..60).map(|row| [offset(), offset(), f64::from(1 + row % 9)]).collect();
+    let layout = Layout::Samples(Samples::new(&rows).unwrap());
+    let outside = [Outside::Edge, Outside::Mean][random.below(2) as usize];
+    let format = TokenFormat::new(SAMPLE_SIDE, DType::F32, Normalisation::NONE);
+    ViewSpec { layout, format: TokenFormat { outside, ..format }, ..spec(SAMPLE_SIDE, rows.len()) }
 }
 
 fn look(image: Extent, random: &mut Random) -> Feedback {

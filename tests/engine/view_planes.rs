@@ -48,7 +48,7 @@ fn published_relevance_is_what_the_layout_used() {
     let mut engine = engine(&picture, 1);
     let spec = spec(60);
     let segment = segment_of(&spec, "camera", "main", picture.kind(), &on_cpu());
-    let sink = Both { ring: Writer::create(&segment).unwrap(), memory: Memory::default() };
+    let sink = BothSinks { ring: Writer::create(&segment).unwrap(), memory: Memory::default() };
     let mut reader = Reader::from_fd(sink.ring.reader_fd().unwrap()).unwrap();
     let plane = reader.header().plane_index(RELEVANCE).unwrap();
     let mut view = engine.view_builder().build(spec.clone(), sink).unwrap();
@@ -117,7 +117,7 @@ fn tiles_are_those_of_the_change_tracker_in_ring_and_memory() {
     let layout = Layout::Adaptive { memory: ConsumerMemory::Canvas };
     let spec = ViewSpec { layout, ..spec(60) };
     let segment = segment_of(&spec, "camera", "main", picture.kind(), &on_cpu());
-    let sink = Both { ring: Writer::create(&segment).unwrap(), memory: Memory::default() };
+    let sink = BothSinks { ring: Writer::create(&segment).unwrap(), memory: Memory::default() };
     let mut reader = Reader::from_fd(sink.ring.reader_fd().unwrap()).unwrap();
     let plane = reader.header().plane_index(TILES).unwrap();
     assert_eq!(reader.header().planes[plane].shape, [5, 7, 8]);
@@ -129,7 +129,7 @@ fn tiles_are_those_of_the_change_tracker_in_ring_and_memory() {
             move_on(&mut picture, random.below(6), frame_seq, &mut random);
         }
         if random.below(20) == 0 {
-            engine.hide(&TileSet::none(extent), frame_seq, std::slice::from_mut(&mut view));
+            engine.apply_mask(&TileSet::none(extent), frame_seq, std::slice::from_mut(&mut view));
             hidden_since = frame_seq;
         }
         let stamp = FrameStamp::numbered(frame_seq);
@@ -161,7 +161,7 @@ fn channels_are_those_of_the_newest_decision_in_ring_and_memory() {
         let format = TokenFormat::new(16, dtype, Normalisation::NONE);
         let spec = ViewSpec { policy, format, channels: names, ..spec(60) };
         let segment = segment_of(&spec, "camera", "main", picture.kind(), &on_cpu());
-        let sink = Both { ring: Writer::create(&segment).unwrap(), memory: Memory::default() };
+        let sink = BothSinks { ring: Writer::create(&segment).unwrap(), memory: Memory::default() };
         let mut reader = Reader::from_fd(sink.ring.reader_fd().unwrap()).unwrap();
         let plane = reader.header().plane_index(CHANNELS).unwrap();
         let mut view = engine.view_builder().build(spec, sink).unwrap();
@@ -307,12 +307,12 @@ fn a_view_of_another_engine_is_refused() {
 }
 
 /// Two sinks that get the same frames.
-struct Both {
+struct BothSinks {
     ring: Writer,
     memory: Memory,
 }
 
-impl Sink for Both {
+impl Sink for BothSinks {
     fn begin(&mut self) -> Option<Items> {
         Sink::begin(&mut self.ring)
     }

@@ -35,7 +35,7 @@ fn device_and_cpu_agree_after_any_history() {
     with_gpu(|gpu| {
         let mut random = Random(1);
         for round in 0..if is_long() { 60 } else { 4 } {
-            let way = if round % 2 == 0 { Way::Lent } else { Way::Copied };
+            let way = if round % 2 == 0 { PassBy::Lent } else { PassBy::Copied };
             for format in PixelFormat::ALL {
                 let extent = Extent::new(1 + random.below(300), 1 + random.below(200));
                 let threshold = match random.below(4) {
@@ -63,7 +63,7 @@ fn sources_wider_than_a_dispatch_row_are_exact() {
             let config =
                 ChangeConfig { threshold: Threshold::Fixed(3), refresh_frames: NonZeroU32::new(7) };
             let kind = (format, Extent::new(width, height));
-            play(gpu, Way::Lent, kind, config, 4, &mut random);
+            play(gpu, PassBy::Lent, kind, config, 4, &mut random);
         }
     });
 }
@@ -76,7 +76,7 @@ fn every_edge_of_every_format_is_compared_as_the_cpu_does() {
         for (width, height) in [(1, 1), (2, 33), (33, 2), (31, 31), (34, 66), (63, 65), (67, 35)] {
             for (index, format) in PixelFormat::ALL.into_iter().enumerate() {
                 let is_even = (index as u32 + height).is_multiple_of(2);
-                let way = if is_even { Way::Lent } else { Way::Copied };
+                let way = if is_even { PassBy::Lent } else { PassBy::Copied };
                 let extent = Extent::new(width, height);
                 let color = naive::transforms(format)[0];
                 let mut frame = OwnedFrame::random(format, extent, color, &mut random);
@@ -112,7 +112,7 @@ fn bytes_that_are_no_samples_do_not_count() {
                 let plane = Plane { bytes: &bytes, stride: bytes.len() };
                 let frame = FrameView::new(format, extent, color, &[plane]).unwrap();
                 let side = side.get_or_insert_with(|| {
-                    Side::on(gpu, Way::Copied, &frame, ChangeConfig::default())
+                    Side::on(gpu, PassBy::Copied, &frame, ChangeConfig::default())
                 });
                 side.step(&frame, frame_seq);
                 found.push(side.tracker.ingested().clone());
@@ -141,11 +141,11 @@ fn the_padding_of_rows_does_not_count() {
             for padding in [1, 2, 3, 4, 7] {
                 let mut side = None;
                 for (frame_seq, value) in [(1, 0), (2, 200), (3, 90)] {
-                    let frame = Padded::new(format, extent, padding, value);
+                    let frame = PaddedFrame::new(format, extent, padding, value);
                     let planes = frame.planes();
                     let frame = FrameView::new(format, extent, color, &planes).unwrap();
                     let side = side.get_or_insert_with(|| {
-                        Side::on(gpu, Way::Copied, &frame, ChangeConfig::default())
+                        Side::on(gpu, PassBy::Copied, &frame, ChangeConfig::default())
                     });
                     side.step(&frame, frame_seq);
                     let found = side.tracker.ingested();
@@ -166,7 +166,7 @@ fn a_difference_as_large_as_the_threshold_is_within_it() {
         for value in 0..=60_u8 {
             let frame = OwnedFrame::uniform(format, extent, color, value);
             let side =
-                side.get_or_insert_with(|| Side::on(gpu, Way::Copied, &frame.view(), config));
+                side.get_or_insert_with(|| Side::on(gpu, PassBy::Copied, &frame.view(), config));
             side.step(&frame.view(), u64::from(value) + 1);
             let expected =
                 if value.is_multiple_of(5) { TileSet::all(extent) } else { TileSet::none(extent) };
@@ -182,7 +182,7 @@ fn a_new_plan_is_sampled_whole_though_nothing_changed() {
         let (format, extent) = (PixelFormat::Nv12, Extent::new(330, 170));
         let color = naive::transforms(format)[0];
         let frame = OwnedFrame::random(format, extent, color, &mut random);
-        let mut pair = Pair::new(gpu, Way::Copied, &frame, ChangeConfig::default(), &mut random);
+        let mut pair = Pair::new(gpu, PassBy::Copied, &frame, ChangeConfig::default(), &mut random);
         for frame_seq in 1..8 {
             if frame_seq % 2 == 0 {
                 pair.replan(&frame, &mut random);
@@ -202,7 +202,7 @@ fn the_device_says_when_it_compared() {
         let color = naive::transforms(PixelFormat::Nv12)[0];
         let frame = OwnedFrame::uniform(PixelFormat::Nv12, extent, color, 90);
         let mut memory = Vec::new();
-        for (way, uploaded_bytes) in [(Way::Copied, 200 * 100 * 3 / 2), (Way::Lent, 0)] {
+        for (way, uploaded_bytes) in [(PassBy::Copied, 200 * 100 * 3 / 2), (PassBy::Lent, 0)] {
             let frame = in_one_piece(&frame, &mut memory, 0);
             let mut side = Side::on(gpu, way, &frame, ChangeConfig::default());
             let times = side.step(&frame, 1);
@@ -249,7 +249,7 @@ fn memory_that_cannot_be_written_is_copied() {
         let plane = Plane { bytes: &READ_ONLY, stride: 256 };
         let color = naive::transforms(PixelFormat::Gray8)[0];
         let frame = FrameView::new(PixelFormat::Gray8, extent, color, &[plane]).unwrap();
-        let mut side = Side::on(gpu, Way::Lent, &frame, ChangeConfig::default());
+        let mut side = Side::on(gpu, PassBy::Lent, &frame, ChangeConfig::default());
         for (frame_seq, ingested) in [(1, TileSet::all(extent)), (2, TileSet::none(extent))] {
             let times = side.step(&frame, frame_seq);
             assert_eq!(times.uploaded_bytes, 256 * 256);
@@ -263,7 +263,7 @@ fn memory_that_cannot_be_written_is_copied() {
 /// Plays a history to a device and to the CPU.
 fn play(
     gpu: &Arc<Gpu>,
-    way: Way,
+    way: PassBy,
     (format, extent): (PixelFormat, Extent),
     config: ChangeConfig,
     frames: u64,
@@ -287,9 +287,9 @@ fn play(
 }
 
 /// Planes whose samples are 7 everywhere, in rows with padding of another value.
-struct Padded(Vec<(Vec<u8>, usize)>);
+struct PaddedFrame(Vec<(Vec<u8>, usize)>);
 
-impl Padded {
+impl PaddedFrame {
     fn new(format: PixelFormat, extent: Extent, padding: usize, value: u8) -> Self {
         let plane = |index| {
             let shape = format.plane_shape(index, extent);
@@ -304,10 +304,10 @@ impl Padded {
     }
 }
 
-/// How frames come before the device.
+/// Way of passing frames to the device.
 #[derive(Clone, Copy, Debug)]
-enum Way {
-    /// Where they lie, if the driver takes their pages.
+enum PassBy {
+    /// By their own pages, if the driver imports them.
     Lent,
     Copied,
 }
@@ -343,11 +343,11 @@ impl Side {
     }
 
     /// A device that compares frames itself.
-    fn on(gpu: &Arc<Gpu>, way: Way, frame: &FrameView<'_>, config: ChangeConfig) -> Self {
+    fn on(gpu: &Arc<Gpu>, way: PassBy, frame: &FrameView<'_>, config: ChangeConfig) -> Self {
         let backend = VulkanBackend::new(gpu, frame.kind(), ChangeSite::Gpu, pool()).unwrap();
         let backend = match way {
-            Way::Lent => backend,
-            Way::Copied => backend.copying_frames(),
+            PassBy::Lent => backend,
+            PassBy::Copied => backend.copying_frames(),
         };
         Self::new(backend, config)
     }
@@ -368,7 +368,7 @@ impl Side {
     }
 }
 
-/// A device and the CPU, which see the same frames.
+/// A device and the CPU, fed with the same frames.
 struct Pair {
     side: Side,
     cpu: Side,
@@ -378,7 +378,7 @@ struct Pair {
 impl Pair {
     fn new(
         gpu: &Arc<Gpu>,
-        way: Way,
+        way: PassBy,
         frame: &OwnedFrame,
         config: ChangeConfig,
         random: &mut Random,

@@ -24,7 +24,7 @@ const EXTENT: Extent = Extent::new(315, 235);
 const SITES: [ChangeSite; 2] = [ChangeSite::Cpu, ChangeSite::Gpu];
 
 /// Keys of views.
-const VIEWS: [&str; 11] = [
+const VIEWS: [&str; 13] = [
     "layout = 'foveal'\nbudget = 80\ngaze = { policy = 'saliency' }",
     "layout = 'foveal'\nbudget = 80\nfoveae = 3\ngaze = { policy = 'saliency' }",
     "layout = 'inset'\nbudget = 80\nblocks = 2\nmin_step = 1.3\ngaze = { policy = 'saliency' }",
@@ -35,6 +35,8 @@ const VIEWS: [&str; 11] = [
     "layout = 'adaptive'\nmemory = 'canvas'\nbudget = 60",
     "layout = 'rings'\npreset = 'stt172'\ngaze = { policy = 'fixed', x = 0.1, y = 0.9 }",
     "layout = 'rings'\npreset = 'giava20'\ngaze = { policy = 'fixed', x = 0.9, y = 0.2 }",
+    "layout = 'samples'\ntable = 'tests/data/table.npy'\ngaze = { policy = 'fixed', x = 0.9, y = 0.3 }",
+    "layout = 'samples'\ntable = 'tests/data/table.npy'\npatch = 8\ngaze = { policy = 'saliency' }",
     "layout = 'windows'\npatch = 224\ngaze = { policy = 'fixed', x = 0.4, y = 0.1 }",
 ];
 
@@ -65,7 +67,7 @@ fn masks_hide_the_same_on_a_device() {
                     let mut texels = TileSet::none_of(on_cpu.engine.coarse_extent());
                     (2..9).for_each(|column| texels.insert(column, 3));
                     for side in [&mut on_cpu, &mut on_gpu] {
-                        side.engine.hide(&texels, frame_seq, &mut side.views);
+                        side.engine.apply_mask(&texels, frame_seq, &mut side.views);
                     }
                     frame.adjust(0, 0, 90, |_| 16);
                 }

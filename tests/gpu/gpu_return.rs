@@ -159,7 +159,7 @@ fn streams_that_lose_a_device_share_the_new_one() {
             assert_eq!(memory, driver.newest().unwrap().memory_bytes());
             driver.lose();
             for pair in &mut pairs {
-                pair.until("the loss", &mut random, Played::is_on_cpu);
+                pair.until("the loss", &mut random, PlayedStream::is_on_cpu);
             }
             assert!(backends.memory_bytes().is_empty(), "the device is gone");
             for pair in &mut pairs {
@@ -212,7 +212,7 @@ fn tries_follow_the_law_of_pauses() {
         pair.step_equal("before", &mut random);
         driver.lose();
         driver.refuse(11);
-        pair.until("the loss", &mut random, Played::is_on_cpu);
+        pair.until("the loss", &mut random, PlayedStream::is_on_cpu);
         for attempt in 1..=12 {
             pair.assert_tries(attempt, attempt.into(), &mut random);
         }
@@ -220,13 +220,13 @@ fn tries_follow_the_law_of_pauses() {
         assert_eq!(driver.asked(), 1 + 12);
         // One that is lost again at once is not well, and waited for longer.
         driver.lose();
-        pair.until("the second loss", &mut random, Played::is_on_cpu);
+        pair.until("the second loss", &mut random, PlayedStream::is_on_cpu);
         pair.assert_tries(13, 13, &mut random);
         pair.until("the second return", &mut random, |lossy| !lossy.is_on_cpu());
         // After an hour it was.
         pair.now_ns += HOUR_NS;
         driver.lose();
-        pair.until("the third loss", &mut random, Played::is_on_cpu);
+        pair.until("the third loss", &mut random, PlayedStream::is_on_cpu);
         pair.assert_tries(1, 14, &mut random);
         pair.until("the third return", &mut random, |lossy| !lossy.is_on_cpu());
     });
@@ -245,7 +245,7 @@ fn what_was_built_for_other_frames_or_views_is_built_again() {
             for change in changes {
                 pair.step_equal_but_for_changes(&mut random);
                 driver.lose();
-                pair.until("the loss", &mut random, Played::is_on_cpu);
+                pair.until("the loss", &mut random, PlayedStream::is_on_cpu);
                 let gate = driver.gate.lock();
                 let before = pair.lossy.counters.backend_attempts.get();
                 pair.now_ns += HOUR_NS;
@@ -277,11 +277,12 @@ fn a_device_failing_at_its_first_frame_is_retried() {
                 pair.step_equal_but_for_changes(&mut random);
                 driver.lose();
                 driver.lose_next_after(submissions);
-                pair.until("the loss", &mut random, Played::is_on_cpu);
+                pair.until("the loss", &mut random, PlayedStream::is_on_cpu);
                 let failed = pair.lossy.stream.backend_changes();
                 pair.now_ns += HOUR_NS;
-                let has_failed =
-                    |lossy: &Played| lossy.stream.backend_changes() != failed && lossy.is_on_cpu();
+                let has_failed = |lossy: &PlayedStream| {
+                    lossy.stream.backend_changes() != failed && lossy.is_on_cpu()
+                };
                 pair.until("the failure", &mut random, has_failed);
                 assert_eq!(pair.lossy.counters.backend_fallbacks.get(), fallbacks);
                 let reason = pair.lossy.stream.backend().reason.clone();
@@ -304,7 +305,7 @@ fn a_gpu_that_refuses_the_first_frame_is_tried_again() {
         let backends = Backends::of(driver);
         let backend = backends.choose(BackendChoice::Auto, Some(&driver.device)).unwrap();
         assert_eq!(backend.info().kind, BackendKind::Vulkan);
-        let mut pair = Pair::new(Played::new(backend, config), config, &mut random);
+        let mut pair = Pair::new(PlayedStream::new(backend, config), config, &mut random);
         pair.step_equal("the first", &mut random);
         assert!(pair.lossy.is_on_cpu());
         pair.now_ns += HOUR_NS;
@@ -324,7 +325,7 @@ fn who_never_had_a_gpu_never_tries_one() {
         {
             let config = ChangeConfig::default();
             let backend = backends.choose(choice, device).unwrap();
-            let mut pair = Pair::new(Played::new(backend, config), config, &mut random);
+            let mut pair = Pair::new(PlayedStream::new(backend, config), config, &mut random);
             for _ in 0..5 {
                 pair.now_ns += HOUR_NS;
                 pair.step_equal("on the CPU", &mut random);
@@ -345,7 +346,7 @@ fn a_driver_that_hangs_holds_up_nobody() {
         let mut pair = Pair::new(lossy, config, &mut random);
         pair.step_equal("before", &mut random);
         driver.lose();
-        pair.until("the loss", &mut random, Played::is_on_cpu);
+        pair.until("the loss", &mut random, PlayedStream::is_on_cpu);
         let gate = driver.gate.lock();
         pair.now_ns += HOUR_NS;
         for _ in 0..20 {
@@ -372,7 +373,7 @@ fn with_driver(test: impl FnOnce(&Arc<Driver>)) {
 /// A driver whose devices can be lost, and that can refuse to open any, or hang.
 struct Driver {
     device: String,
-    /// It hangs while this is locked.
+    /// The driver hangs while this is locked.
     gate: Mutex<()>,
     state: Mutex<DriverState>,
 }
@@ -410,9 +411,9 @@ impl Driver {
     }
 
     /// A stream on it.
-    fn stream(&self, backends: &Backends, on: ChangeOn, config: ChangeConfig) -> Played {
+    fn stream(&self, backends: &Backends, on: ChangeOn, config: ChangeConfig) -> PlayedStream {
         let backend = backends.choose(BackendChoice::Vulkan, Some(&self.device)).unwrap();
-        Played::new(backend.with_change_on(on).unwrap(), config)
+        PlayedStream::new(backend.with_change_on(on).unwrap(), config)
     }
 
     fn newest(&self) -> Option<Arc<Gpu>> {
@@ -472,21 +473,21 @@ impl OfDriver for Backends {
 
 /// A stream that loses its GPU, and one that sees the same without.
 struct Pair {
-    lossy: Played,
-    whole: Played,
+    lossy: PlayedStream,
+    whole: PlayedStream,
     frame: OwnedFrame,
     frame_seq: u64,
     now_ns: u64,
 }
 
 impl Pair {
-    fn new(lossy: Played, config: ChangeConfig, random: &mut Random) -> Self {
+    fn new(lossy: PlayedStream, config: ChangeConfig, random: &mut Random) -> Self {
         let formats = PixelFormat::ALL;
         let format = formats[random.below(formats.len() as u32) as usize];
         let color = naive::transforms(format)[0];
         let frame = OwnedFrame::random(format, random_extent(random), color, random);
         let on_cpu = Backends::default().choose(BackendChoice::Cpu, None).unwrap();
-        let whole = Played::new(on_cpu, config);
+        let whole = PlayedStream::new(on_cpu, config);
         Self { lossy, whole, frame, frame_seq: 0, now_ns: HOUR_NS }
     }
 
@@ -507,7 +508,7 @@ impl Pair {
         }
     }
 
-    /// Another view joins.
+    /// Adds a view.
     fn join(&mut self) {
         // A stream that has not noticed its loss refuses it.
         if self.lossy.join(self.frame_seq) {
@@ -540,7 +541,7 @@ impl Pair {
         move_on(&mut self.frame, random.below(6), self.frame_seq, random);
     }
 
-    /// What either publishes of the next frame.
+    /// The token frames of both for the next frame.
     fn step(&mut self) -> Vec<(TokenFrameBuf, TokenFrameBuf)> {
         self.frame_seq += 1;
         let capture_ns = self.frame_seq * SECOND_NS / 10;
@@ -563,7 +564,7 @@ impl Pair {
         of_both.collect()
     }
 
-    /// Shows the next frame, and both publish the same.
+    /// Feeds the next frame, and compares what both publish.
     fn step_equal(&mut self, context: &str, random: &mut Random) {
         self.move_on(random);
         for (found, expected) in self.step() {
@@ -599,7 +600,7 @@ impl Pair {
     }
 
     /// Shows frames until something is true of the stream, without advancing its time.
-    fn until(&mut self, what: &str, random: &mut Random, is_so: impl Fn(&Played) -> bool) {
+    fn until(&mut self, what: &str, random: &mut Random, is_so: impl Fn(&PlayedStream) -> bool) {
         let deadline = Instant::now() + HANG;
         while !is_so(&self.lossy) {
             assert!(Instant::now() < deadline, "{what}: {:?}", self.lossy.stream.backend());
@@ -621,29 +622,29 @@ impl Pair {
         self.now_ns = began_ns + pause_ns / 4 * 5;
         self.step_equal("soon enough", random);
         assert_eq!(self.lossy.counters.backend_attempts.get(), total, "after {failures}");
-        let is_over = |lossy: &Played| lossy.stream.backend_changes() != changes;
+        let is_over = |lossy: &PlayedStream| lossy.stream.backend_changes() != changes;
         self.until("the try is over", random, is_over);
     }
 }
 
 /// A stream and the readers of its views.
-struct Played {
+struct PlayedStream {
     stream: Stream,
     counters: Arc<StreamCounters>,
-    views: Vec<Watched>,
+    views: Vec<ViewReader>,
     wakeup: Arc<EventFd>,
-    /// Of the newest frame.
+    /// Kind of the newest frame.
     kind: Option<FrameKind>,
 }
 
 /// A view, the reader of its newest segment, and who steers it.
-struct Watched {
+struct ViewReader {
     name: String,
     reader: Option<(u64, Reader)>,
     client: ClientChannel,
 }
 
-impl Played {
+impl PlayedStream {
     fn new(backend: StreamBackend, config: ChangeConfig) -> Self {
         let wakeup = Arc::new(EventFd::new().unwrap());
         let counters = Arc::<StreamCounters>::default();
@@ -651,7 +652,7 @@ impl Played {
         for number in 0..FIRST_VIEWS {
             let (channel, client) = view_channel(&wakeup, "camera", ViewConfig::default(), None);
             let plan = plan(number as u64);
-            views.push(Watched { name: plan.name.clone(), reader: None, client });
+            views.push(ViewReader { name: plan.name.clone(), reader: None, client });
             plans.push((plan, channel));
         }
         let stream = Stream::new("camera", backend, config, plans, Arc::clone(&counters));
@@ -675,7 +676,7 @@ impl Played {
             return false;
         }
         self.stream.add_view(view).unwrap();
-        self.views.push(Watched { name: plan.name, reader: None, client });
+        self.views.push(ViewReader { name: plan.name, reader: None, client });
         true
     }
 
@@ -689,7 +690,7 @@ impl Played {
         let kept = self.kind.replace(frame.kind()) == Some(frame.kind());
         self.stream.step(&frame.view(), stamp).unwrap();
         let Self { stream, views, .. } = self;
-        let newest = |(index, view): (usize, &mut Watched)| {
+        let newest = |(index, view): (usize, &mut ViewReader)| {
             let (segment, epoch) = stream.segment(index).unwrap().unwrap();
             if view.reader.as_ref().is_none_or(|(read, _)| *read != epoch) {
                 assert!(view.reader.is_none() || !kept, "frames of one kind, and another segment");

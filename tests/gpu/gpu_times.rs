@@ -16,7 +16,7 @@ use testkit::naive::{self, OwnedFrame, Random};
 
 use crate::vulkan::{FORMAT, frame};
 
-/// With a tail of two levels.
+/// An extent whose pyramid has a tail of two levels.
 const EXTENT: Extent = Extent::new(640, 480);
 
 /// Bytes of a tile of NV12.
@@ -38,7 +38,7 @@ fn without_a_common_clock_the_order_holds_as_well() {
 #[test]
 fn parts_that_do_not_run_have_no_span() {
     with_gpu(|gpu| {
-        let mut played = Played::new(gpu, 1);
+        let mut played = PlayedStream::new(gpu, 1);
         played.update(&TileSet::all(EXTENT));
 
         let (times, _) = played.update(&TileSet::none(EXTENT));
@@ -50,7 +50,7 @@ fn parts_that_do_not_run_have_no_span() {
         assert_eq!((times.ingest, times.reduce), (Span::NONE, Span::NONE), "the gaze moved");
         assert_ne!(times.sample, Span::NONE);
 
-        let mut blind = Played::new(gpu, 0);
+        let mut blind = PlayedStream::new(gpu, 0);
         let mut one = TileSet::none(EXTENT);
         one.insert(3, 2);
         for (dirty, tiles) in [(TileSet::all(EXTENT), 20 * 15), (one, 1)] {
@@ -75,7 +75,7 @@ fn sources_without_a_tail_reduce_nothing() {
 /// The laws of an update in which everything runs.
 fn check_order(gpu: &Arc<Gpu>) {
     for views in 1..4 {
-        let mut played = Played::new(gpu, views);
+        let mut played = PlayedStream::new(gpu, views);
         for _ in 0..5 {
             played.forget_tokens();
             let (times, called) = played.update(&TileSet::all(EXTENT));
@@ -109,13 +109,13 @@ fn check_order(gpu: &Arc<Gpu>) {
 }
 
 /// A backend and what it shows.
-struct Played {
+struct PlayedStream {
     frame: OwnedFrame,
     player: Player,
     views: Vec<Planes>,
 }
 
-impl Played {
+impl PlayedStream {
     fn new(gpu: &Arc<Gpu>, views: usize) -> Self {
         let frame = frame(EXTENT, 1);
         let mut player = host_diff_on(gpu, frame.kind());

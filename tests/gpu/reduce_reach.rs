@@ -22,7 +22,7 @@ fn only_the_tail_above_dirty_tiles_is_written() {
         let mut random = Random(1);
         // Levels whose sizes are no multiples of 32 texels, odd ones, one column, and the most tiles there are in a row.
         for (width, height) in
-            [(1920, 1080), (1001, 700), (5, 5000), (Extent::MAX_SIDE, 33), (4096, 4096)]
+            [(1920, 1080), (1001, 700), (5, 5000), (Extent::SIDE_MAX, 33), (4096, 4096)]
         {
             let shape = PyramidShape::new(Extent::new(width, height));
             let mut tail = Tail::new(gpu, shape, &mut random);

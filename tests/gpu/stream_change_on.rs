@@ -12,7 +12,7 @@ use foveate_core::change::{ChangeConfig, Threshold};
 use foveate_core::frame::{FrameStamp, PixelFormat};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
-use foveate_daemon::stream::{Backends, ServedView, Stepped, Stream, StreamBackend, ViewPace};
+use foveate_daemon::stream::{Backends, ServedView, StepOutcome, Stream, StreamBackend, ViewPace};
 use foveate_gaze::GazeParameters;
 use foveate_gaze::controller::Policy;
 use foveate_gaze::feedback::Feedback;
@@ -42,8 +42,8 @@ fn a_stream_publishes_the_same_bytes_wherever_it_finds_changes() {
             };
             let refresh_frames = NonZeroU32::new(index as u32 % 4 * 3);
             let config = ChangeConfig { threshold, refresh_frames };
-            let mut streams =
-                [ChangeOn::Cpu, ChangeOn::Gpu].map(|on| Played::new(on_device(device, on), config));
+            let mut streams = [ChangeOn::Cpu, ChangeOn::Gpu]
+                .map(|on| PlayedStream::new(on_device(device, on), config));
             let [_, on_gpu] = &streams;
             assert_eq!(on_gpu.stream.backend().change_on, ChangeSite::Gpu);
             // Frames of another size, half way.
@@ -67,8 +67,8 @@ fn a_stream_survives_device_loss_without_losing_a_frame() {
             let color = naive::transforms(format)[0];
             let mut frame = OwnedFrame::random(format, extent, color, &mut random);
             let on_gpu = on_device(&gpu.summary().name, ChangeOn::Gpu);
-            let mut lost = Played::new(on_gpu, ChangeConfig::default());
-            let mut whole = Played::new(on_cpu(), ChangeConfig::default());
+            let mut lost = PlayedStream::new(on_gpu, ChangeConfig::default());
+            let mut whole = PlayedStream::new(on_cpu(), ChangeConfig::default());
             let mut epochs = Vec::new();
             for frame_seq in 1..=6 {
                 let tiles = lost.stream.ingested().map(|tiles| tiles.grid().area() as u32);
@@ -105,14 +105,14 @@ fn a_stream_that_gave_way_to_the_cpu_finds_changes_there() {
     let backend = backend.with_change_on(ChangeOn::Gpu).unwrap();
     assert_eq!(backend.info().kind, BackendKind::Cpu);
     assert_eq!(backend.info().change_on, ChangeSite::Cpu);
-    let mut played = Played::new(backend, ChangeConfig::default());
+    let mut played = PlayedStream::new(backend, ChangeConfig::default());
     let color = naive::transforms(PixelFormat::Gray8)[0];
     let frame = OwnedFrame::uniform(PixelFormat::Gray8, Extent::new(40, 40), color, 8);
     assert!(!played.step(&frame, 1).is_empty());
 }
 
 /// Plays a history to all streams, which move their eyes now and then, and compares what they publish.
-fn play(streams: &mut [Played; 2], format: PixelFormat, extent: Extent, random: &mut Random) {
+fn play(streams: &mut [PlayedStream; 2], format: PixelFormat, extent: Extent, random: &mut Random) {
     let color = naive::transforms(format)[0];
     let mut frame = OwnedFrame::random(format, extent, color, random);
     for step in 0..FRAMES {
@@ -144,7 +144,7 @@ fn play(streams: &mut [Played; 2], format: PixelFormat, extent: Extent, random: 
 }
 
 /// A stream and the readers of its views.
-struct Played {
+struct PlayedStream {
     stream: Stream,
     counters: Arc<StreamCounters>,
     readers: Vec<Reader>,
@@ -153,7 +153,7 @@ struct Played {
     newest_seq: u64,
 }
 
-impl Played {
+impl PlayedStream {
     fn new(backend: StreamBackend, change: ChangeConfig) -> Self {
         let float = (16, DType::F16, Normalisation::IMAGENET);
         let views =
@@ -183,11 +183,11 @@ impl Played {
         Self { stream, counters, readers: Vec::new(), client, newest_seq: 0 }
     }
 
-    /// What the views publish of a frame.
+    /// Feeds a frame. Returns the token frames of all views.
     fn step(&mut self, frame: &OwnedFrame, frame_seq: u64) -> Vec<TokenFrameBuf> {
         self.newest_seq = frame_seq;
         if self.stream.step(&frame.view(), &FrameStamp::numbered(frame_seq)).unwrap()
-            == Stepped::PublishedInNewSegments
+            == StepOutcome::PublishedInNewSegments
         {
             let segment = |index| self.stream.segment(index).unwrap().unwrap().0;
             self.readers = [0, 1].map(|index| Reader::from_fd(segment(index)).unwrap()).into();

@@ -7,7 +7,7 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use testkit::naive::{self, OwnedFrame, Random};
 
-/// What all tokens are.
+/// Format of all tokens.
 pub const FORMAT: TokenFormat = TokenFormat::new(16, DType::F16, Normalisation::UNIT);
 
 /// A frame of NV12.

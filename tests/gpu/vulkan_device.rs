@@ -79,7 +79,9 @@ fn devices_come_and_go_while_objects_are_named() {
                 let is_over = &is_over;
                 scope.spawn(move || {
                     while !is_over.load(Ordering::Relaxed) {
-                        drop(open(Some(&device::name())).unwrap());
+                        let opened = open(Some(&device::name())).unwrap();
+                        assert_eq!(opened.summary().name, gpu.summary().name);
+                        drop(opened);
                         // Leaves no instance if no device is open.
                         open(Some("no such device")).unwrap_err();
                     }

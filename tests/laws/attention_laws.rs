@@ -17,7 +17,7 @@ use proptest::prelude::*;
 const IMAGE: Extent = Extent::new(640, 480);
 const GRID: Extent = Extent::new(4, 3);
 
-/// Whose tokens do not overlap.
+/// A layout whose tokens do not overlap.
 const FOVEAL: Layout = Layout::Foveal { e0_px: None, foveae: 1, coarsest: None };
 
 proptest! {

@@ -31,7 +31,7 @@ proptest! {
         prop_assert!(backoff.after_failure() <= FIRST * 5 / 4);
     }
 
-    /// What failed together is not tried together.
+    /// Sources that failed together are not retried together.
     #[test]
     fn other_seeds_pause_for_other_times(seed: u64, other: u64) {
         prop_assume!(seed != other);

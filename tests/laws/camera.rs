@@ -5,7 +5,7 @@ use foveate_core::camera::{Calibration, Camera, Edit, Flip, parent_from_optical}
 use foveate_core::geometry::extent::Extent;
 use proptest::prelude::*;
 
-/// As `camera_calibration` of ROS writes it.
+/// A calibration in the form of ROS's `camera_calibration`.
 const CALIBRATION: &str = "\
 image_width: 1280
 image_height: 720

@@ -4,6 +4,7 @@ use std::env::VarError;
 use std::fs;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use foveate_config::{
     ChangeTable, Config, CorruptedFrames, Pace, ShorthandKind, SourceChoice, StreamConfig,
@@ -55,7 +56,7 @@ fn the_optional_keys_of_the_default_file_are_accepted() {
     assert_eq!(config.daemon.socket.as_deref(), Some(Path::new("/run/foveate/foveate.sock")));
     assert_eq!(config.daemon.socket_group.as_deref(), Some("foveate"));
     assert_eq!(config.daemon.metrics, Some(([127, 0, 0, 1], 9187).into()));
-    assert_eq!(config.streams[0].max_fps, Some(10.0));
+    assert_eq!(config.streams[0].capture.max_fps, Some(10.0));
     assert_eq!(config.streams[0].device.as_deref(), Some("llvmpipe"));
     assert_eq!(config.streams[0].views[0].slots, Some(8));
     let change = ChangeConfig {
@@ -69,7 +70,6 @@ fn the_optional_keys_of_the_default_file_are_accepted() {
     );
 }
 
-/// So may those of the layout `inset`.
 #[test]
 fn the_keys_of_inset_in_the_default_file_are_accepted() {
     let text = fs::read_to_string(in_repository("configs/default.toml")).unwrap();
@@ -228,7 +228,10 @@ fn every_configuration_shown_in_a_document_is_accepted() {
     for document in documents {
         let text = fs::read_to_string(&document).unwrap();
         for block in toml_blocks(&text).filter(|block| block.contains("[[stream]]")) {
-            parse(block, document.to_str().unwrap());
+            // A table is read with the configuration.
+            let table = in_repository("tests/data/table.npy");
+            let block = block.replace("fovi.npy", table.to_str().unwrap());
+            parse(&block, document.to_str().unwrap());
         }
     }
 }
@@ -276,23 +279,25 @@ fn every_key_reaches_its_place() {
         "/etc/foveate/c.toml",
     );
     let stream = &config.streams[0];
-    assert_eq!(stream.source, SourceChoice::PipelineFile("/etc/foveate/p.gst".into()));
-    let parameters: Vec<_> = stream.parameters.iter().map(|(k, v)| format!("{k}={v}")).collect();
+    assert_eq!(stream.capture.source, SourceChoice::PipelineFile("/etc/foveate/p.gst".into()));
+    let parameters: Vec<_> =
+        stream.capture.parameters.iter().map(|(k, v)| format!("{k}={v}")).collect();
     assert_eq!(parameters, ["live=true", "location=x", "rate=2.5", "width=640"]);
-    assert_eq!((stream.pace, stream.looped, stream.caps_timeout_ms), (Pace::EveryFrame, true, 100));
-    assert_eq!(stream.max_fps, Some(1000.0));
-    assert_eq!(stream.corrupted, CorruptedFrames::Show);
-    assert_eq!((stream.live, stream.track), (Some(false), Some(64)));
-    assert_eq!((stream.stall_timeout_ms, stream.restart), (600_000, true));
-    assert_eq!((stream.restart_timeout_ms, stream.restart_timeout()), (0, None));
+    assert_eq!((stream.capture.pace, stream.capture.looped), (Pace::EveryFrame, true));
+    assert_eq!(stream.capture.caps_timeout, Duration::from_millis(100));
+    assert_eq!(stream.capture.max_fps, Some(1000.0));
+    assert_eq!(stream.capture.corrupted, CorruptedFrames::Show);
+    assert_eq!((stream.capture.live, stream.capture.track), (Some(false), Some(64)));
+    assert_eq!((stream.stall_timeout_ms, stream.capture.restart), (600_000, true));
+    assert_eq!(stream.capture.restart_timeout, None);
     let refresh_frames = NonZeroU32::new(1_000_000);
     let change = ChangeConfig { threshold: Threshold::Fixed(255), refresh_frames };
     assert_eq!(stream.change, ChangeTable { config: change, on: ChangeOn::Gpu });
     let unnamed =
         Mask { name: "mask-1".to_owned(), points: vec![[0.0, 0.0], [0.25, 0.0], [0.0, 1.0]] };
-    assert_eq!(stream.masks, [unnamed, Mask::rectangle("door", [0.5, 0.5, 1.0, 1.0])]);
+    assert_eq!(stream.capture.masks, [unnamed, Mask::rectangle("door", [0.5, 0.5, 1.0, 1.0])]);
     let again = parse(&config.to_toml(), "/etc/foveate/c.toml");
-    assert_eq!(again.streams[0].masks, stream.masks);
+    assert_eq!(again.streams[0].capture.masks, stream.capture.masks);
     let ViewConfig { layout, budget, format, slots, gaze, .. } = &stream.views[0];
     assert_eq!((layout, *budget, *slots), (&Layout::Uniform, 5000, Some(64)));
     assert_eq!((format.patch_side, format.dtype), (14, DType::Bf16));
@@ -374,7 +379,7 @@ fn a_threshold_that_follows_the_noise_has_a_limit() {
 fn relative_paths_start_at_the_directory_of_the_file() {
     let source = |source: &str| {
         let text = format!("[[stream]]\nname = \"a\"\nsource = \"{source}\"\n");
-        parse(&text, "/etc/foveate/c.toml").streams[0].source.clone()
+        parse(&text, "/etc/foveate/c.toml").streams[0].capture.source.clone()
     };
     for (given, expected) in [
         ("clip.mp4", "/etc/foveate/clip.mp4"),
@@ -416,12 +421,12 @@ fn variables_are_replaced_once_and_remembered() {
     let stream = &config.streams[0];
     assert_eq!(stream.name, "door");
     assert_eq!(
-        stream.source,
+        stream.capture.source,
         SourceChoice::Pipeline(
             "a user-pw=p${NAME}$${w b= c=${literal} d=$$ p${NAME}$${w ! appsink name=frames".into()
         )
     );
-    assert_eq!(stream.parameters["location"], "p${NAME}$${w");
+    assert_eq!(stream.capture.parameters["location"], "p${NAME}$${w");
     assert!(config.secrets().is_empty());
     let secrets: Vec<_> =
         stream.secrets.iter().map(|(text, shown)| (&text[..], &shown[..])).collect();
@@ -469,7 +474,7 @@ fn directory_files_add_streams_in_name_order() {
     assert_eq!(names, ["front", "rear"]);
     assert!(config.streams[0].required && !config.streams[1].required);
     let beside_it = directory.join("rear.avi").to_str().unwrap().to_owned();
-    assert_eq!(config.streams[1].source, SourceChoice::Shorthand(beside_it));
+    assert_eq!(config.streams[1].capture.source, SourceChoice::Shorthand(beside_it));
 
     for (text, words) in [
         ("[[stream]]\nname = 'rear'\nsource = 'test'\n", &["30.toml:2:", "20-rear.toml"][..]),
@@ -498,7 +503,10 @@ fn credentials_come_before_variables_and_are_remembered() {
         Config::parse_in(&text, Path::new("foveate.toml"), environment)
     };
     let config = parse("${USER}:${PASSWORD}").unwrap();
-    assert_eq!(config.streams[0].source.text(), "rtsp://of%20the%20environment:mellon@192.0.2.1/");
+    assert_eq!(
+        config.streams[0].capture.source.text(),
+        "rtsp://of%20the%20environment:mellon@192.0.2.1/"
+    );
     let secrets = &config.streams[0].secrets;
     assert_eq!(secrets["of the environment"], "***");
     assert_eq!(secrets["mellon"], "***");
@@ -557,10 +565,13 @@ fn userinfo_from_the_environment_is_percent_encoded() {
         let value = format!("p{reserved}w");
         let encoded = format!("p%{:02X}w", u32::from(reserved));
         let stream = parse("source = 'rtsp://${USER}:${PASSWORD}@192.0.2.7/main'", &value);
-        assert_eq!(stream.source.text(), format!("rtsp://{encoded}:{encoded}@192.0.2.7/main"));
+        assert_eq!(
+            stream.capture.source.text(),
+            format!("rtsp://{encoded}:{encoded}@192.0.2.7/main")
+        );
         assert!(stream.secrets.contains_key(&value) && stream.secrets.contains_key(&encoded));
     }
-    let text = |source: &str, value: &str| parse(source, value).source.text();
+    let text = |source: &str, value: &str| parse(source, value).capture.source.text();
     assert_eq!(text("source = 'rtsp://u:${PW}@h/x'", "a:\u{e4}~-._"), "rtsp://u:a:%C3%A4~-._@h/x");
     assert_eq!(text("source = 'http://${BOTH}@h/x'", "u:p@w"), "http://u:p%40w@h/x");
     let pipeline = "pipeline = 'rtspsrc location=rtsp://u:${PW}@h/${PW} user-pw=${PW} ! a@b'";
@@ -571,7 +582,8 @@ fn userinfo_from_the_environment_is_percent_encoded() {
         let expected = elsewhere.replace("${HOST}", "a/b").replace("${PW}", "a/b");
         assert_eq!(text(&format!("source = '{elsewhere}'"), "a/b"), expected);
     }
-    let parameters =
-        parse("pipeline = 'x'\nparameters = { l = 'rtsp://u:${PW}@h/x' }", "p/w").parameters;
+    let parameters = parse("pipeline = 'x'\nparameters = { l = 'rtsp://u:${PW}@h/x' }", "p/w")
+        .capture
+        .parameters;
     assert_eq!(parameters["l"], "rtsp://u:p%2Fw@h/x");
 }

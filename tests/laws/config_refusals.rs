@@ -1,19 +1,21 @@
 //! Every refusal names the file, the line, the key and what is allowed.
 
 use std::env::VarError;
+use std::fs;
 use std::path::Path;
 
-use foveate_config::{Config, ConfigError, Mistake, ViewConfig};
-use foveate_core::token::Rounding;
+use foveate_config::{Config, ConfigError, Mistake, StreamConfig, ViewConfig};
+use foveate_core::token::{DType, Rounding};
+use foveate_gaze::layout::Layout;
 
 /// A complete stream, so that a line appended to it is the only thing wrong. Appended lines are line 4.
 const STREAM: &str = "[[stream]]\nname = \"a\"\nsource = \"clip.mp4\"\n";
 
-/// A complete view of it. Appended lines are line 6.
+/// A complete view of the stream. Appended lines are line 6.
 const VIEW: &str =
     "[[stream]]\nname = \"a\"\nsource = \"clip.mp4\"\n[[stream.view]]\nname = \"v\"\n";
 
-/// The same with a layout that has foveae.
+/// A complete view with a layout that has foveae. Appended lines are line 7.
 const FOVEAL: &str = "[[stream]]\nname = \"a\"\nsource = \"clip.mp4\"\n[[stream.view]]\nname = \"v\"\nlayout = \"foveal\"\n";
 
 #[test]
@@ -509,7 +511,7 @@ fn what_excludes_each_other_is_refused() {
     refused(&blank, 2, "daemon.socket_group", &["not empty"]);
 }
 
-/// What follows from another mistake is none.
+/// A mistake that only follows from another is left out.
 #[test]
 fn all_mistakes_of_a_file_are_reported_in_order() {
     let text = r#"
@@ -568,16 +570,17 @@ fn all_mistakes_of_a_file_are_reported_in_order() {
     let mut complete: Vec<_> = expected.into_iter().filter(|(line, ..)| *line != 7).collect();
     complete.extend(missing);
     complete.sort_unstable();
-    told(text, &expected);
-    told(&text.replace("pace = tru", ""), &complete);
+    assert_mistakes(text, &expected);
+    assert_mistakes(&text.replace("pace = tru", ""), &complete);
 }
 
 /// Asserts that these are the mistakes of `text`: their lines, keys, and a part of their messages.
 #[track_caller]
-fn told(text: &str, expected: &[(usize, &str, &str)]) {
+fn assert_mistakes(text: &str, expected: &[(usize, &str, &str)]) {
     let error = parse(text).expect_err(text);
     let ConfigError::Refused(mistakes) = &error else { panic!("{error}") };
-    let places: Vec<_> = mistakes.iter().map(|told| (told.line, told.key.as_str())).collect();
+    let places: Vec<_> =
+        mistakes.iter().map(|mistake| (mistake.line, mistake.key.as_str())).collect();
     let wanted: Vec<_> = expected.iter().map(|(line, key, _)| (*line, *key)).collect();
     assert_eq!(places, wanted, "{error}");
     for (mistake, (_, _, words)) in mistakes.iter().zip(expected) {
@@ -669,9 +672,24 @@ fn layouts_that_cannot_be_are_refused() {
         ("patch = 6", 6, "patch", &["6", "even number from 8 to 64"]),
         ("patch = 128", 6, "patch", &["128", "from 224 to 1024"]),
         ("patch = 448", 6, "patch", &["448", "\"windows\""]),
+        ("patch = 1", 6, "patch", &["1 is not allowed here", "from 8 to 64", "\"samples\""]),
+        ("table = \"a.npy\"", 6, "table", &["only with the layout \"samples\""]),
+        ("layout = \"samples\"", 6, "layout", &["`table` beside it", ".npy"]),
+        (
+            "layout = \"samples\"\ntable = \"a.npy\"",
+            7,
+            "table",
+            &["cannot read ", "dir/a.npy: No such file"],
+        ),
+        ("layout = \"samples\"\ntable = 3", 7, "table", &["string"]),
         ("layout = \"windows\"", 6, "layout", &["windows of 16 texels", "from 224 to 1024"]),
         ("layout = \"windows\"\npatch = 64", 7, "patch", &["windows of 64 texels"]),
-        ("layout = \"spiral\"", 6, "layout", &["\"spiral\"", "\"rings\", \"windows\""]),
+        (
+            "layout = \"spiral\"",
+            6,
+            "layout",
+            &["\"spiral\"", "\"rings\", \"samples\", \"windows\""],
+        ),
         ("foveae = 9\nlayout = \"foveal\"", 6, "foveae", &["9", "from 1 to 8"]),
         (
             "foveae = 3\nbudget = 2\nlayout = \"foveal\"",
@@ -730,6 +748,59 @@ fn layouts_that_cannot_be_are_refused() {
         ("rounding = \"up\"", 6, "rounding", &["\"up\"", "\"half-up\", \"floor\""]),
     ] {
         refused(&view(keys), line, &format!("stream.view.{key}"), expected);
+    }
+}
+
+/// A table brings tokens of one texel, and as many as it has rows, unless something else is asked for.
+#[test]
+fn a_table_brings_what_suits_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("table.safetensors");
+    let write = |rows: &[[f32; 3]]| {
+        let bytes: Vec<u8> = rows.as_flattened().iter().flat_map(|x| x.to_le_bytes()).collect();
+        let shape = vec![rows.len(), 3];
+        let view =
+            safetensors::tensor::TensorView::new(safetensors::tensor::Dtype::F32, shape, &bytes);
+        fs::write(&path, safetensors::serialize([("table", view.unwrap())], None).unwrap())
+            .unwrap();
+    };
+    write(&[[0.0, 0.0, 1.0], [4.5, -3.0, 2.0], [90.0, 0.0, 7.0]]);
+    let keys = |keys: &str| {
+        let path = path.to_str().unwrap();
+        format!("name = \"v\"\nlayout = \"samples\"\ntable = \"{path}\"\n{keys}")
+    };
+    let view = |given: &str| ViewConfig::parse(&keys(given));
+    let plain = view("").unwrap();
+    assert_eq!((plain.budget, plain.capacity()), (3, 3));
+    assert_eq!((plain.format.patch_side, plain.format.dtype), (1, DType::F32));
+    let Layout::Samples(samples) = &plain.layout else { panic!("{:?}", plain.layout) };
+    assert_eq!((samples.rows.len(), &samples.file), (3, &path));
+    let wide = view("patch = 16\nbudget = 90").unwrap();
+    assert_eq!((wide.budget, wide.capacity(), wide.format.dtype), (90, 3, DType::F16));
+
+    // The written configuration is read back equal; another table in the file is another view.
+    let stream = StreamConfig { views: vec![plain.clone()], ..StreamConfig::default() };
+    let written = Config::from(stream).to_toml();
+    assert_eq!(parse(&written).unwrap().streams[0].views, [plain.clone()], "{written}");
+    write(&[[0.0, 0.0, 1.0], [4.5, -3.0, 2.0], [91.0, 0.0, 7.0]]);
+    assert_ne!(view("").unwrap(), plain);
+
+    for (given, parts) in [
+        ("dtype = \"f16\"", &["f16 with tokens of one texel", "\"f32\""][..]),
+        ("budget = 2", &["2 is less than the 3 rows"]),
+        ("patch = 224", &["224", "from 8 to 64"]),
+    ] {
+        let error = view(given).unwrap_err().to_string();
+        assert!(parts.iter().all(|part| error.contains(part)), "{error}");
+    }
+    write(&[[0.0, 0.0, 2048.0]; 9]);
+    let error = view("").unwrap_err().to_string();
+    assert!(error.contains("37748736 pixels") && error.contains("at most 33554432"), "{error}");
+    for (bytes, part) in [(vec![0; (1 << 20) + 1], "too large"), (vec![0; 90], "neither .npy nor")]
+    {
+        fs::write(&path, bytes).unwrap();
+        let error = view("").unwrap_err().to_string();
+        assert!(error.contains(part) && error.contains(path.to_str().unwrap()), "{error}");
     }
 }
 

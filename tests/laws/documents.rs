@@ -71,7 +71,7 @@ fn files_that_texts_name_exist() {
     assert!(300 < count, "{count} paths");
 }
 
-/// As `cargo test --test PROGRAM FILTER`.
+/// Texts name tests in the form `cargo test --test PROGRAM FILTER`.
 #[test]
 fn tests_that_texts_run_exist() {
     let tests = tests_of_programs();

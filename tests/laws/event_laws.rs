@@ -18,15 +18,15 @@ struct Scene {
     frames: u32,
     /// How far apart, in ms; the first of a scene may go back in time.
     step_ms: i64,
-    picture: Shown,
+    picture: ScenePicture,
     tiles_differing: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Shown {
+enum ScenePicture {
     Flat(u8),
     Texture(u64),
-    /// Another one in each frame.
+    /// Another texture in each frame.
     Restless,
     /// Bright and dark in turns of so many frames.
     Pulse(u32),
@@ -36,11 +36,11 @@ enum Shown {
 
 fn scene() -> impl Strategy<Value = Scene> {
     let picture = prop_oneof![
-        any::<u8>().prop_map(Shown::Flat),
-        any::<u64>().prop_map(Shown::Texture),
-        Just(Shown::Restless),
-        (1..5_u32).prop_map(Shown::Pulse),
-        (any::<u64>(), 0..12_u32).prop_map(|(seed, by)| Shown::Moving(seed, by)),
+        any::<u8>().prop_map(ScenePicture::Flat),
+        any::<u64>().prop_map(ScenePicture::Texture),
+        Just(ScenePicture::Restless),
+        (1..5_u32).prop_map(ScenePicture::Pulse),
+        (any::<u64>(), 0..12_u32).prop_map(|(seed, by)| ScenePicture::Moving(seed, by)),
     ];
     let step_ms = prop_oneof![Just(-5000), Just(0), 1..200_i64, Just(60_000)];
     (1..90_u32, step_ms, picture, prop_oneof![Just(0), Just(1), Just(300)]).prop_map(
@@ -95,20 +95,20 @@ proptest! {
 fn who_comes_later_is_told_what_holds() {
     let extent = Extent::new(640, 480);
     let mut detectors = Detectors::new(extent);
-    let mut told = Vec::new();
+    let mut events = Vec::new();
     for index in 0..80 {
-        let shown = if index < 40 { Shown::Flat(0) } else { Shown::Texture(7) };
-        told.extend(detectors.take(&picture(extent, shown, index), &facts(index, 100, 300)));
-        let holds = told.last().is_some_and(|event: &Event| event.phase == Phase::Began);
+        let shown = if index < 40 { ScenePicture::Flat(0) } else { ScenePicture::Texture(7) };
+        events.extend(detectors.detect(&picture(extent, shown, index), &facts(index, 100, 300)));
+        let holds = events.last().is_some_and(|event: &Event| event.phase == Phase::Began);
         assert_eq!(detectors.holds(EventKind::Covered), holds);
         let present: Vec<_> = detectors.present().collect();
         assert_eq!(present.len(), usize::from(holds));
         if let [again] = present[..] {
-            let began = told[told.len() - 1];
+            let began = events[events.len() - 1];
             assert_eq!(again, Event { frame: u64::from(index) + 1, ..began });
         }
     }
-    let phases: Vec<_> = told.iter().map(|event| (event.kind, event.phase)).collect();
+    let phases: Vec<_> = events.iter().map(|event| (event.kind, event.phase)).collect();
     let covered = EventKind::Covered;
     assert_eq!(phases, [(covered, Phase::Began), (covered, Phase::Ended)]);
 }
@@ -119,14 +119,14 @@ fn a_mask_is_no_event_and_ends_what_it_covers() {
     let extent = Extent::new(1024, 1024);
     for is_there in [false, true] {
         let mut detectors = Detectors::new(extent);
-        let mut told = Vec::new();
+        let mut events = Vec::new();
         let is_masked = |x: u32, y: u32| (40..70).contains(&x) && (40..70).contains(&y);
         for index in 0..170_u32 {
             if index == 107 {
                 let mut texels = TileSet::none_of(detectors.grid());
                 let all = (0..128).flat_map(|y| (0..128).map(move |x| (x, y)));
                 all.filter(|(x, y)| is_masked(*x, *y)).for_each(|(x, y)| texels.insert(x, y));
-                detectors.hide(&texels);
+                detectors.apply_mask(&texels);
             }
             let film = drawn(extent, |x, y| {
                 let is_thing =
@@ -137,9 +137,9 @@ fn a_mask_is_no_event_and_ends_what_it_covers() {
                     (false, false) => 60 + (texture(5, x, y) >> 2),
                 }
             });
-            told.extend(detectors.take(&film, &facts(index, 50, 300)));
+            events.extend(detectors.detect(&film, &facts(index, 50, 300)));
         }
-        assert_eq!(told, [], "{is_there}");
+        assert_eq!(events, [], "{is_there}");
     }
 }
 
@@ -148,7 +148,7 @@ fn a_mask_is_no_event_and_ends_what_it_covers() {
 fn what_splits_off_something_known_is_not_told() {
     let extent = Extent::new(1024, 1024);
     let mut detectors = Detectors::new(extent);
-    let mut told = Vec::new();
+    let mut events = Vec::new();
     for index in 0..170_u32 {
         // Frames are 50 ms apart. It comes after 5 s, and splits 1.7 s later, long after it was reported.
         let apart = index.saturating_sub(132) / 2;
@@ -157,9 +157,10 @@ fn what_splits_off_something_known_is_not_told() {
             let halves = [30..40, 40 + apart..50 + apart];
             if is_there && halves.iter().any(|half| half.contains(&x)) { 250 } else { 60 }
         });
-        told.extend(detectors.take(&film, &facts(index, 50, 300)));
+        events.extend(detectors.detect(&film, &facts(index, 50, 300)));
     }
-    let appeared: Vec<_> = told.iter().filter(|event| event.kind == EventKind::Appeared).collect();
+    let appeared: Vec<_> =
+        events.iter().filter(|event| event.kind == EventKind::Appeared).collect();
     let [event] = appeared[..] else { panic!("{appeared:?}") };
     let Region { x0, x1, .. } = event.region.unwrap();
     assert!(event.frame < 134 && x0 < 30.0 * 8.0 + 1.0 && 50.0 * 8.0 - 1.0 < x1, "{event:?}");
@@ -171,11 +172,11 @@ fn a_thing_that_moves_is_no_camera() {
     let extent = Extent::new(1024, 1024);
     let told_where_moves = |moves: fn(u32, u32) -> bool| {
         let mut detectors = Detectors::new(extent);
-        let told = (0..60_u32).flat_map(|index| {
+        let events = (0..60_u32).flat_map(|index| {
             let film = drawn(extent, |x, y| texture(5, x + if moves(x, y) { index } else { 0 }, y));
-            detectors.take(&film, &facts(index, 100, 300)).to_vec()
+            detectors.detect(&film, &facts(index, 100, 300)).to_vec()
         });
-        told.filter(|event| event.kind == EventKind::CameraMoved).count()
+        events.filter(|event| event.kind == EventKind::CameraMoved).count()
     };
     assert_eq!(told_where_moves(|_, _| true), 1);
     assert_eq!(told_where_moves(|x, y| 64 <= x || 64 <= y), 0);
@@ -183,7 +184,7 @@ fn a_thing_that_moves_is_no_camera() {
 
 fn played(extent: Extent, scenes: &[Scene]) -> Vec<Event> {
     let mut detectors = Detectors::new(extent);
-    let (mut told, mut frame_seq, mut time_ms) = (Vec::new(), 0, 100_000_i64);
+    let (mut events, mut frame_seq, mut time_ms) = (Vec::new(), 0, 100_000_i64);
     for scene in scenes {
         for index in 0..scene.frames {
             frame_seq += 1;
@@ -195,12 +196,12 @@ fn played(extent: Extent, scenes: &[Scene]) -> Vec<Event> {
                 tiles_differing: scene.tiles_differing,
                 tile_count: 300,
             };
-            told.extend(detectors.take(&picture(extent, scene.picture, index), &facts));
+            events.extend(detectors.detect(&picture(extent, scene.picture, index), &facts));
         }
     }
-    told.extend(detectors.restart(Extent::new(9, 9)));
+    events.extend(detectors.restart(Extent::new(9, 9)));
     assert!(EventKind::ALL.into_iter().all(|kind| !detectors.holds(kind)));
-    told
+    events
 }
 
 fn facts(index: u32, step_ms: u64, tiles_differing: usize) -> FrameFacts {
@@ -210,19 +211,19 @@ fn facts(index: u32, step_ms: u64, tiles_differing: usize) -> FrameFacts {
     FrameFacts { at, is_live: true, tiles_differing, tile_count: 300 }
 }
 
-fn picture(extent: Extent, shown: Shown, index: u32) -> CoarseLevel {
+fn picture(extent: Extent, shown: ScenePicture, index: u32) -> CoarseLevel {
     drawn(extent, |x, y| match shown {
-        Shown::Flat(value) => value,
-        Shown::Texture(seed) => texture(seed, x, y),
-        Shown::Restless => texture(u64::from(index) << 20, x, y),
-        Shown::Pulse(frames) => {
+        ScenePicture::Flat(value) => value,
+        ScenePicture::Texture(seed) => texture(seed, x, y),
+        ScenePicture::Restless => texture(u64::from(index) << 20, x, y),
+        ScenePicture::Pulse(frames) => {
             if (index / frames).is_multiple_of(2) {
                 240
             } else {
                 30
             }
         }
-        Shown::Moving(seed, by) => texture(seed, x + by * index, y),
+        ScenePicture::Moving(seed, by) => texture(seed, x + by * index, y),
     })
 }
 

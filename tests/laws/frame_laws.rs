@@ -25,7 +25,7 @@ fn a_stride_that_overflows_is_refused() {
     }
 }
 
-/// And those of the last 64 frames in any case.
+/// The times of the last 64 frames are kept at any rate, too.
 #[test]
 fn times_of_ten_seconds_are_known_at_any_rate() {
     for rate in [1, 5, 30, 90, 240, 2000] {
@@ -79,7 +79,7 @@ fn one_transparent_pixel_is_found() {
     }
 }
 
-/// By the definition, in real numbers.
+/// Compares with the definition in real numbers.
 #[test]
 fn gray_is_scaled_to_the_nearest_level() {
     for (low, high) in [(0, 65_535), (0, 1), (29_000, 29_400), (65_000, 65_535)] {

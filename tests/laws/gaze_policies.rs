@@ -60,50 +60,18 @@ struct Frame {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(384))]
 
     #[test]
-    fn fixed_keeps_the_laws(
-        frames in frames(), x in 0.0..=1.0f64, y in 0.0..=1.0f64, foveae in foveae(),
+    fn every_policy_keeps_the_laws(
+        frames in frames(), parameters in any_parameters(), (policy, foveae) in any_policy(),
     ) {
-        Course::with(Policy::Fixed { x, y }, parameters(), foveae).play(&frames)?;
-    }
-
-    #[test]
-    fn feedback_keeps_the_laws(
-        frames in frames(), parameters in any_parameters(), foveae in foveae(),
-    ) {
-        Course::with(Policy::Feedback, parameters, foveae).play(&frames)?;
-    }
-
-    #[test]
-    fn saliency_keeps_the_laws(
-        frames in frames(), parameters in any_parameters(), foveae in foveae(),
-    ) {
-        Course::with(Policy::Saliency, parameters, foveae).play(&frames)?;
-    }
-
-    #[test]
-    fn relevance_keeps_the_laws(
-        frames in frames(), parameters in any_parameters(), foveae in foveae(), passes in 1..=2u32,
-    ) {
-        let policy = Policy::Relevance { scorer: None, weights: BTreeMap::new(), passes };
         Course::with(policy, parameters, foveae).play(&frames)?;
     }
+}
 
-    #[test]
-    fn auto_keeps_the_laws(
-        frames in frames(), parameters in any_parameters(), foveae in foveae(),
-    ) {
-        Course::with(Policy::Auto, parameters, foveae).play(&frames)?;
-    }
-
-    #[test]
-    fn several_policies_keep_the_laws(
-        frames in frames(), parameters in any_parameters(), policy in several_policies(),
-    ) {
-        Course::of_several(&policy, parameters).play(&frames)?;
-    }
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
 
     /// A log of any policy, written and read again: the replay is what was recorded, and keeps what it kept.
     #[test]
@@ -267,13 +235,14 @@ fn looking_at_a_box_sets_the_fixations_region() {
             Controller::new(policy, parameters(), false, EXTENT, 1, frame_time(1, 0));
         let points = Points::from_iter([(620.0, 100.5)]);
         let look = Feedback::Look { points, hold_ns: None, frame_seq: None, area };
-        controller.take(&look, frame_time(2, FRAME_NS));
+        controller.accept_feedback(&look, frame_time(2, FRAME_NS));
         let fixation = only(controller.gaze());
         let cut = Region { x0: 595.0, y0: 85.0, x1: 640.0, y1: 116.0 };
         assert_eq!((fixation.region, fixation.share), (Some(cut), Some(0.5)));
         controller.arrive(frame_time(2, FRAME_NS), None);
         // The same place, and no box.
-        controller.take(&Feedback::look_at(620.0, 100.5, None), frame_time(3, 2 * FRAME_NS));
+        controller
+            .accept_feedback(&Feedback::look_at(620.0, 100.5, None), frame_time(3, 2 * FRAME_NS));
         let again = only(controller.gaze());
         assert_eq!(again, Fixation { region: None, share: None, ..fixation });
     }
@@ -286,7 +255,7 @@ fn points_divide_the_share_that_is_asked_for() {
     let points = Points::from_iter([(100.0, 100.0), (500.0, 300.0)]);
     let area = LookArea { size: None, share: Some(0.5) };
     let look = Feedback::Look { points, hold_ns: None, frame_seq: None, area };
-    controller.take(&look, frame_time(2, FRAME_NS));
+    controller.accept_feedback(&look, frame_time(2, FRAME_NS));
     let shares = controller.gaze().fixations.iter().map(|fixation| fixation.share);
     assert!(shares.eq([Some(0.25); 2]));
 }
@@ -305,7 +274,8 @@ fn a_box_that_is_pursued_moves_with_its_middle() {
             let area = LookArea { size: Some((80.0, 40.0)), share: None };
             let points = Points::from_iter([chase.begin]);
             let hold_ns = Some(u64::MAX);
-            controller.take(&Feedback::Look { points, hold_ns, frame_seq: None, area }, at);
+            controller
+                .accept_feedback(&Feedback::Look { points, hold_ns, frame_seq: None, area }, at);
         }
         let what = seen.as_ref().map(|(coarse, frame_seq)| Seen {
             motion: Some(&motions),
@@ -407,7 +377,7 @@ fn a_weighed_channel_decides_what_is_needed_most() {
         course.pass(SECOND_NS, Operation::Nothing).unwrap();
         let before = course.relevance_frame();
         let weights = Arc::new([ChannelWeight { name: "strokes".to_owned(), weight }]);
-        course.controller.take(&Feedback::Weigh(weights), course.at);
+        course.controller.accept_feedback(&Feedback::Weigh(weights), course.at);
         course.pass(SECOND_NS, Operation::Nothing).unwrap();
         (before, course.gaze.relevance.clone(), course.fixation())
     };
@@ -909,7 +879,7 @@ fn a_new_map_corrects_pursuit_without_a_saccade() {
 /// Something that moves before a camera that may move, too, and a client that says once where it is.
 #[derive(Clone, Copy)]
 struct Chase {
-    /// Where it begins, in pixels.
+    /// First place, in pixels.
     begin: (f64, f64),
     /// Velocities in pixels a second.
     object: (f64, f64),
@@ -975,7 +945,7 @@ impl Chase {
                     frame_seq,
                     area: LookArea::default(),
                 };
-                controller.take(&look, at);
+                controller.accept_feedback(&look, at);
             } else if index == self.every && !self.looks {
                 self.attend(&mut controller, self.place(index - 1), at);
             }
@@ -1010,7 +980,10 @@ impl Chase {
             (-0.5 * (dx * dx + dy * dy)).exp()
         };
         let frame_seq = at.frame_seq - 1;
-        controller.take(&Feedback::Attend { map: map_from(bump), frame_seq, lies_in: None }, at);
+        controller.accept_feedback(
+            &Feedback::Attend { map: map_from(bump), frame_seq, lies_in: None },
+            at,
+        );
     }
 
     fn place(&self, index: u64) -> (f64, f64) {
@@ -1089,7 +1062,7 @@ fn seen_of<'a>(
 }
 
 impl Course {
-    /// Of a view with one fovea.
+    /// A course of a view with one fovea.
     fn new(policy: Policy, parameters: GazeParameters) -> Self {
         Self::with(policy, parameters, 1)
     }
@@ -1213,7 +1186,7 @@ impl Course {
                 return self.controller.resize(self.extent, self.at);
             }
         };
-        self.controller.take(&feedback, self.at);
+        self.controller.accept_feedback(&feedback, self.at);
     }
 
     fn check(
@@ -1463,6 +1436,19 @@ fn fixed() -> Policy {
 
 fn each(policies: &[FoveaPolicy]) -> Policy {
     Policy::Several { policy: policies.to_vec(), x: 0.5, y: 0.25 }
+}
+
+/// Every policy but a replay, each as often as the others, with a number of foveae.
+fn any_policy() -> impl Strategy<Value = (Policy, usize)> {
+    let relevance = |passes| Policy::Relevance { scorer: None, weights: BTreeMap::new(), passes };
+    prop_oneof![
+        ((0.0..=1.0f64, 0.0..=1.0f64).prop_map(|(x, y)| Policy::Fixed { x, y }), foveae()),
+        (Just(Policy::Feedback), foveae()),
+        (Just(Policy::Saliency), foveae()),
+        ((1..=2u32).prop_map(relevance), foveae()),
+        (Just(Policy::Auto), foveae()),
+        several_policies().prop_map(|policies| (each(&policies), policies.len())),
+    ]
 }
 
 /// One to eight foveae of up to four policies, equal ones side by side.

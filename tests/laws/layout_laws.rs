@@ -15,10 +15,12 @@ use foveate_core::geometry::relevance::{Relevance, RelevanceMap};
 use foveate_core::token::Rounding;
 use foveate_gaze::layout::adaptive::demand::ConsumerMemory;
 use foveate_gaze::layout::foveal::{KEEPING, Priority, default_e0_px, root_level};
-use foveate_gaze::layout::rings::{Preset, Rings};
+use foveate_gaze::layout::rings::{PRESETS, Preset, Rings};
+use foveate_gaze::layout::samples::{OFFSET_MAX, ROWS_MAX, Samples};
 use foveate_gaze::layout::{Layout, PlanRequest};
 use foveate_gaze::view::ViewSpec;
 use proptest::prelude::*;
+use safetensors::tensor::{Dtype, TensorView};
 use testkit::is_long;
 
 use crate::inset_laws::inset;
@@ -91,7 +93,7 @@ proptest! {
         }
     }
 
-    /// Nothing moves unless something changed.
+    /// Tokens move only when an input changed.
     #[test]
     fn a_plan_after_itself_is_itself(case in case(16_384)) {
         let plan = case.plan_after(&FOVEAL, None);
@@ -235,6 +237,46 @@ proptest! {
         let whole = Case { budget: 5_000, ..case.clone() }.plan(&rings).tokens;
         let part = case.plan(&rings).tokens;
         prop_assert!(part[..] == whole[..case.budget.min(whole.len())]);
+    }
+
+    #[test]
+    fn samples_lie_around_their_points_in_the_order_of_the_table(
+        case in case(16_384),
+        side in prop_oneof![Just(1u32), Just(16), Just(8)],
+        rows in rows(),
+    ) {
+        let case = Case { patch_side: side, ..case };
+        let tokens = case.plan(&Layout::Samples(Samples::new(&rows).expect("rows"))).tokens;
+        prop_assert_eq!(tokens.len(), rows.len().min(case.budget));
+        let Extent { width, height } = case.shape.extent();
+        let snapped = |at: f64, length: u32| ((at * 16.0).round() / 16.0).clamp(0.0, length.into());
+        let (x, y) = case.fixations[0];
+        let (x, y) = (snapped(x, width), snapped(y, height));
+        for (token, [right, down, step]) in tokens.iter().zip(&rows) {
+            prop_assert_eq!((f64::from(token.sx), f64::from(token.sy)), (*step, *step));
+            prop_assert_eq!(u32::from(token.group), token.sx.ilog2());
+            for (origin, point) in [(token.x, x + right), (token.y, y + down)] {
+                let half = f64::from(token.width(side)) / 2.0;
+                let beside = f64::from(origin) + half - point;
+                prop_assert!(-0.5 < beside && beside <= 0.5, "{beside}");
+                if side == 1 && *step == 1.0 {
+                    prop_assert_eq!(f64::from(origin), point.floor(), "the pixel that has the point");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn damaged_tables_are_refused_without_a_panic(
+        bytes in prop::collection::vec(any::<u8>(), 0..300),
+        cut in any::<prop::sample::Index>(),
+        place in any::<prop::sample::Index>(),
+    ) {
+        prop_assert!(Samples::from_bytes(&bytes).is_err());
+        let mut table = npy("'<f4'", "(4, 3)", &[1.0f32; 12].map(f32::to_le_bytes).concat());
+        prop_assert!(Samples::from_bytes(&table[..cut.index(table.len())]).is_err());
+        table[place.index(80)] ^= bytes.first().copied().unwrap_or(1);
+        let _: Result<_, _> = Samples::from_bytes(&table);
     }
 
     #[test]
@@ -466,6 +508,90 @@ fn the_presets_are_the_published_ones() {
     assert_eq!(rows, [0, 0, 0, 0, 1, 1, 2, 2, 3, 3, 3, 3]);
 }
 
+/// A table can say what rings say.
+#[test]
+fn the_presets_are_tables_too() {
+    for preset in PRESETS {
+        let rings = Layout::Rings(preset.rings());
+        // Corners lie at the floor of the fixation less half a block, so points lie half a pixel before the middles of tokens.
+        let whole = full_hd(vec![(960.0, 540.0)]).plan(&rings).tokens;
+        let row = |token: &Token| {
+            let half = f64::from(token.width(16)) / 2.0 - 0.5;
+            [f64::from(token.x) + half - 960.0, f64::from(token.y) + half - 540.0, token.sx.into()]
+        };
+        let rows: Vec<_> = whole.iter().map(row).collect();
+        let table = Layout::Samples(Samples::new(&rows).unwrap());
+        for fixation in [(700.4, 333.7), (0.0, 1080.0), (1919.97, 12.5)] {
+            let case = full_hd(vec![fixation]);
+            let place = |token: &Token| (token.x, token.y, token.sx, token.sy);
+            let [rings, table] = [&rings, &table].map(|layout| case.plan(layout).tokens);
+            assert!(rings.iter().map(place).eq(table.iter().map(place)), "{}", preset.name);
+        }
+    }
+}
+
+#[test]
+fn tables_of_both_kinds_of_file_are_read() {
+    let numbers = [-3.5, 2.0, 1.0, 10.25, -7.0, 16.0];
+    let singles = numbers.map(|number| number as f32).map(f32::to_le_bytes).concat();
+    let doubles = numbers.map(f64::to_le_bytes).concat();
+    let tensor = |dtype, bytes| {
+        let view = TensorView::new(dtype, vec![2, 3], bytes).unwrap();
+        safetensors::serialize([("table", view)], None).unwrap()
+    };
+    let expected = Samples::new(&[[-3.5, 2.0, 1.0], [10.25, -7.0, 16.0]]).unwrap();
+    for bytes in [
+        npy("'<f4'", "(2, 3)", &singles),
+        npy("'<f8'", "(2, 3)", &doubles),
+        tensor(Dtype::F32, &singles[..]),
+        tensor(Dtype::F64, &doubles[..]),
+    ] {
+        assert_eq!(Samples::from_bytes(&bytes).unwrap(), expected);
+    }
+}
+
+#[test]
+fn what_is_no_table_is_refused_with_what_was_expected() {
+    let refused = |bytes: &[u8], parts: &[&str]| {
+        let error = Samples::from_bytes(bytes).unwrap_err();
+        assert!(parts.iter().all(|part| error.contains(part)), "{error}");
+    };
+    let rows = |row: [f64; 3]| npy("'<f8'", "(1, 3)", &row.map(f64::to_le_bytes).concat());
+    refused(b"a table", &["neither .npy nor safetensors", "numpy.save"]);
+    refused(&npy("'<i8'", "(1, 3)", &[0; 24]), &["\"<i8\"", "float32 or float64"]);
+    refused(&npy("'<f4'", "(3,)", &[0; 12]), &["[3]", "[N, 3]"]);
+    refused(&npy("'<f4'", "(1, 4)", &[0; 16]), &["[1, 4]", "x, y and step"]);
+    refused(&npy("'<f4'", "(0, 3)", &[]), &["0 rows", "1 to 5000"]);
+    refused(&npy("'<f4'", "(5001, 3)", &[0; 60_012]), &["5001 rows", "1 to 5000"]);
+    refused(&npy("'<f4'", "(18446744073709551615, 3)", &[0; 12]), &["1 to 5000"]);
+    refused(
+        &npy("'<f4'", "(2, 3)", &[0; 12]),
+        &["12 bytes", "expected 24", "write the file again"],
+    );
+    refused(&npy("[('a', '<f4')]", "(2, 3)", &[0; 24]), &["numbers of", "float32 or float64"]);
+    refused(&npy_of("'<f4'", "True", "(1, 3)", &[0; 12]), &["columns first", "ascontiguousarray"]);
+    refused(&rows([f64::NAN, 0.0, 1.0]), &["x = NaN", "row 1", "at most 32768"]);
+    refused(&rows([0.0, 40_000.0, 1.0]), &["y = 40000", "row 1"]);
+    for step in [0.0, 2.5, 2049.0, -1.0, f64::NAN, f64::INFINITY] {
+        refused(&rows([0.0, 0.0, step]), &["step = ", "row 1", "whole number", "from 1 to 2048"]);
+    }
+    assert!(Samples::new(&vec![[0.0, 0.0, 1.0]; ROWS_MAX]).is_ok());
+}
+
+/// A file as NumPy writes it: a header that ends at a multiple of 64 bytes.
+fn npy(dtype: &str, shape: &str, numbers: &[u8]) -> Vec<u8> {
+    npy_of(dtype, "False", shape, numbers)
+}
+
+fn npy_of(dtype: &str, columns_first: &str, shape: &str, numbers: &[u8]) -> Vec<u8> {
+    let header =
+        format!("{{'descr': {dtype}, 'fortran_order': {columns_first}, 'shape': {shape}, }}");
+    let length = (10 + header.len() + 1).next_multiple_of(64) - 10;
+    let header = format!("{header:width$}\n", width = length - 1);
+    let length = u16::try_from(length).unwrap().to_le_bytes();
+    [&b"\x93NUMPY\x01\x00"[..], &length, header.as_bytes(), numbers].concat()
+}
+
 #[test]
 fn rings_that_do_not_nest_are_refused_with_what_would() {
     let refused = |strides: &[u32], grids: &[u32]| Rings::new(strides, grids).unwrap_err();
@@ -552,7 +678,7 @@ pub(crate) fn may_be_square(side: u32, patch_side: u32) -> bool {
     }
 }
 
-/// One call of a layout.
+/// The arguments of a layout.
 #[derive(Clone, Debug)]
 pub(crate) struct Case {
     pub(crate) shape: PyramidShape,
@@ -560,7 +686,7 @@ pub(crate) struct Case {
     pub(crate) budget: usize,
     pub(crate) fixations: Vec<(f64, f64)>,
     pub(crate) relevance: Option<RelevanceMap>,
-    /// Where the foveal plan before looked.
+    /// Fixation of the foveal plan before.
     pub(crate) looked_at: Option<(f64, f64)>,
 }
 
@@ -659,7 +785,22 @@ fn any_layout() -> impl Strategy<Value = Layout> {
     let rings = rings().prop_map(|(strides, grids)| {
         Layout::Rings(Rings::new(&strides, &grids).expect("made to nest"))
     });
-    prop_oneof![tree_or_grid(), inset().prop_map(Layout::Inset), Just(Layout::Windows), rings]
+    let samples = rows().prop_map(|rows| Layout::Samples(Samples::new(&rows).expect("rows")));
+    prop_oneof![
+        tree_or_grid(),
+        inset().prop_map(Layout::Inset),
+        Just(Layout::Windows),
+        rings,
+        samples
+    ]
+}
+
+/// Rows of a table, near the fixation and far from it.
+fn rows() -> impl Strategy<Value = Vec<[f64; 3]>> {
+    let offset =
+        || prop_oneof![-50.0..50.0, -OFFSET_MAX..=OFFSET_MAX, (-40..40).prop_map(f64::from)];
+    let row = (offset(), offset(), prop_oneof![Just(1), Just(2), 1..=2048_u16]);
+    prop::collection::vec(row.prop_map(|(x, y, step)| [x, y, step.into()]), 1..60)
 }
 
 /// Strides and grids that nest, of blocks of at most 40 x 40 patches of the innermost ring.

@@ -389,16 +389,16 @@ fn a_map_of_the_next_frame_is_carried_onward() {
 /// e0 is 3 % of the longer side.
 const HALF_FOVEA: f64 = 0.5 * 0.03 * Ground::VIEW.width as f64;
 
-/// What a late map is moved by.
+/// Motion by which a late map is compensated.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Known {
-    /// Nothing.
+    /// No motion.
     Nothing,
     /// The measurement.
     Measured,
-    /// The client's ego motion, and what is measured from then on.
+    /// The client's ego motion, and the measured motion of later frames.
     Told,
-    /// The same, with `pursuit = true`.
+    /// The client's ego motion with `pursuit = true`, and the measured motion of later frames.
     ToldInPursuit,
     /// The client's ego motion alone, with `compensation = false`.
     ToldAndOff,
@@ -439,7 +439,7 @@ fn late_by(ground: &Ground, late: u64, known: Known, every: u64) -> f64 {
                 if is_told { (transform.map_now(&map).unwrap(), Some(frame)) } else { (map, None) };
             let map = Arc::new(map);
             let attend = Feedback::Attend { map, frame_seq: frame - late, lies_in };
-            controller.take(&attend, at(frame));
+            controller.accept_feedback(&attend, at(frame));
         }
         let before = seen
             .as_ref()
@@ -482,7 +482,7 @@ fn a_map_of_a_still_scene_stays_where_it_is() {
         for frame in 1..=40 {
             if frame % 7 == 3 {
                 let map = Arc::new(bump(EXTENT, (17.0 * frame as f64, 400.0)));
-                controller.take(
+                controller.accept_feedback(
                     &Feedback::Attend { map, frame_seq: frame - 2, lies_in: None },
                     at(frame),
                 );
@@ -612,7 +612,7 @@ fn texture(x: f64, y: f64) -> f64 {
     128.0 + octave(160.0, 50.0, 1) + octave(60.0, 40.0, 2) + octave(24.0, 30.0, 3)
 }
 
-/// At 20 frames a second.
+/// Time of a frame at 20 frames a second.
 fn at(frame_seq: u64) -> FrameTime {
     FrameTime { frame_seq, time_ns: frame_seq * 50_000_000 }
 }

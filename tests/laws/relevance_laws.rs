@@ -183,7 +183,7 @@ fn a_mask_hides_whether_somebody_looked_there() {
         assert_eq!(masked, beside);
         assert!(0.0 < masked.0 && masked.1 == 0.0);
     }
-    scene.hide(&texels, 21);
+    scene.apply_mask(&texels, 21);
     assert_eq!(scene.channel("attention").unwrap()[0], 0.0);
     let [masked, beside] = look(&mut scene, 20);
     assert_eq!(masked, (0.0, 1.0), "as if nobody had looked");
@@ -335,7 +335,7 @@ fn what_is_no_map_is_refused_with_the_reason() {
     assert!(matches!(nan, InjectionError::Value { index: 0, .. }), "{nan}");
 }
 
-/// By a cell, and by parts of one.
+/// Shifts by a whole cell, and by parts of one.
 #[test]
 fn a_known_shift_of_a_real_picture_is_found() {
     let file = std::fs::File::open(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/images/boxes.png"));

@@ -69,7 +69,7 @@ fn one_crate_names_ash() {
 /// A row of the table.
 struct Row {
     name: String,
-    /// Its last cell.
+    /// Last cell of the row.
     limits: String,
 }
 

@@ -125,7 +125,7 @@ fn every_query_of_the_dashboard_has_an_answer() {
     daemon.stop();
 }
 
-/// What the panels ask.
+/// Queries of the panels.
 fn queries() -> Vec<String> {
     let text = fs::read_to_string(repository().join("configs/grafana/foveate.json")).unwrap();
     let dashboard: Value = serde_json::from_str(&text).unwrap();

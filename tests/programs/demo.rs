@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 use testkit::daemon::Place;
 
-/// It ends with everything that it started, and leaves nothing.
+/// The demo ends all its processes, and leaves no files.
 #[test]
 fn a_demo_shows_the_scene_until_it_is_interrupted() {
     let place = Place::new();

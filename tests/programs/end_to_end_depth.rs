@@ -173,7 +173,7 @@ fn looped(keys: &str, depth: &str) -> String {
     )
 }
 
-/// It cannot wait, and need not.
+/// Live depth cannot wait for the clip, and does not need to.
 #[test]
 fn depth_that_is_live_goes_with_a_looped_clip_too() {
     let place = Place::new();

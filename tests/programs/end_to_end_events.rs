@@ -1,4 +1,4 @@
-//! Events in the picture reach all subscribers, and nobody else.
+//! Events in the picture reach all subscribers, and only these.
 
 use std::fs;
 use std::time::Duration;

@@ -45,7 +45,7 @@ fn the_arrays_hold_what_the_ring_gives() {
         let mut follower = daemon.subscribe(&view);
         follower.next_frame();
         let segment = follower.segment().clone();
-        let extracted = Extracted::read(&place.path("out").join(name), daemon.plan(&view));
+        let extracted = ExtractedView::read(&place.path("out").join(name), daemon.plan(&view));
         assert_eq!(extracted.frames.rows, film.len());
         for index in 0..film.len() {
             film.assert_shows(daemon.plan(&view), &segment, &extracted.token_frame(index));
@@ -107,7 +107,7 @@ fn without_a_configuration_the_view_is_main() {
     outcome.assert_clean_exit(0);
     assert_eq!(outcome.stdout, format!("{}: 2 frames\n", out.join("main").display()));
     let view = ServedView::try_from(&ViewConfig::default()).unwrap();
-    let extracted = Extracted::read(&out.join("main"), &view);
+    let extracted = ExtractedView::read(&out.join("main"), &view);
     assert_eq!(extracted.frames.rows, film.len());
     assert!((1..=view.spec.budget).contains(&extracted.token_frame(0).records.len()));
 }
@@ -133,7 +133,7 @@ fn what_was_extracted_before_an_interrupt_is_whole() {
     outcome.assert_clean_exit(1);
     assert!(outcome.message().contains("interrupted"), "{outcome:?}");
     let view = ServedView::try_from(&ViewConfig { budget: 4, ..ViewConfig::default() }).unwrap();
-    let rows = Extracted::read(&out.join("few"), &view).frames.rows;
+    let rows = ExtractedView::read(&out.join("few"), &view).frames.rows;
     assert!(0 < rows && rows < 3000, "{rows} frames");
 }
 
@@ -177,8 +177,8 @@ fn extract(place: &Place, environment: &[(&str, &str)]) -> Outcome {
     place.foveate_in(&arguments, environment).finish()
 }
 
-/// The arrays of one view, as NumPy would read them.
-struct Extracted {
+/// The arrays of one view, as NumPy reads them.
+struct ExtractedView {
     frames: Array,
     tokens: Array,
     pixels: Array,
@@ -187,7 +187,7 @@ struct Extracted {
     token_bytes: usize,
 }
 
-impl Extracted {
+impl ExtractedView {
     fn read(folder: &Path, view: &ServedView) -> Self {
         let [frames, tokens, pixels, relevance] = ["frames", "tokens", "pixels", "relevance"]
             .map(|name| Array::read(&folder.join(format!("{name}.npy"))));

@@ -15,7 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use testkit::control::{attend, attend_tokens, inject, main_view, weigh};
-use testkit::daemon::{Belongings, Follower, Place};
+use testkit::daemon::{Follower, Place, ProcessResources};
 use testkit::film::Film;
 use testkit::naive::OwnedFrame;
 use testkit::scene::{FedStream, bt601, random_film, view, with_vulkan};
@@ -117,7 +117,7 @@ fn a_recorded_gaze_replays_alike_on_every_backend() {
     assert!([1, 2, 3].iter().all(|count| counts.contains(count)), "{counts:?}");
 }
 
-/// The same with pursuit, and with foveae of two policies.
+/// A recording with pursuit, and with foveae of two policies.
 #[test]
 fn a_recorded_pursuit_replays_alike_on_every_backend() {
     let policies = "['feedback', 'feedback', 'saliency']";
@@ -233,7 +233,7 @@ fn assert_opened_views_are_right(backend: &str) {
     let place = Place::new();
     let mut stage = open(&place, backend, "", 1000);
     stage.next_frame();
-    let before = Belongings::of(stage.daemon.process.id());
+    let before = ProcessResources::of(stage.daemon.process.id());
     for round in 0..3 {
         let tables = [
             json!({"name": "left", "budget": 20, "gaze": {"policy": "fixed", "x": 0.0, "y": 0.5}}),

@@ -10,7 +10,7 @@ use foveate_control::ClientExt as _;
 use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::FixationReason;
-use testkit::daemon::{Belongings, Place};
+use testkit::daemon::{Place, ProcessResources};
 use testkit::is_long;
 use testkit::scene::{FedStream, bt601, random_film, view};
 use testkit::storm::Attacker;
@@ -41,7 +41,7 @@ fn a_storm_of_hostile_clients_changes_nothing_about_what_is_published() {
     let mut scene = FedStream::open(&place, film, &settings, "camera/calm");
     let socket = place.socket();
     scene.show(2);
-    let before = Belongings::of(scene.daemon.process.id());
+    let before = ProcessResources::of(scene.daemon.process.id());
     every_message_is_answered_once(&mut scene, &socket);
     obey_in_storm(&mut scene, &socket, 1, 1_000);
     let warm = at_rest(&mut scene, &before);
@@ -112,7 +112,7 @@ fn look_and_see(scene: &mut FedStream<'_>) {
 }
 
 /// What the daemon has once everybody has left; nothing of theirs is left in the views either.
-fn at_rest(scene: &mut FedStream<'_>, before: &Belongings) -> Belongings {
+fn at_rest(scene: &mut FedStream<'_>, before: &ProcessResources) -> ProcessResources {
     let belongings = scene.belongings_at_rest(before);
     let streams = scene.client.list().unwrap();
     let views: Vec<_> = streams.iter().flat_map(|stream| &stream.views).collect();

@@ -175,7 +175,7 @@ impl Camera {
         format!("http://{}/stream", self.address)
     }
 
-    /// A stream of it that is soon given up.
+    /// A stream of the camera with a short time-out.
     fn config(&self, keys: &str) -> String {
         format!(
             "[[stream]]\nname = 'camera'\nbackend = 'cpu'\nsource = '{}'\ncaps_timeout_ms = 3000\n\

@@ -19,7 +19,7 @@ use foveate_stats::NoticeCounts;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::Signal;
-use testkit::daemon::{Belongings, Follower, Place, Process};
+use testkit::daemon::{Follower, Place, Process, ProcessResources};
 use testkit::is_long;
 use testkit::naive::Random;
 use testkit::players::{Line, Player, plays};
@@ -56,7 +56,7 @@ fn killed_readers_disturb_no_other_reader() {
     }
     let place = Place::new();
     let mut scene = scene(&place);
-    let before = Belongings::of(scene.daemon.process.id());
+    let before = ProcessResources::of(scene.daemon.process.id());
     let mut random = Random(3);
     let mut doomed: Vec<_> = (0..DOOMED).map(|_| random_part(&place, &mut random)).collect();
     for _ in 0..if is_long() { 1_000 } else { 100 } {
@@ -88,7 +88,7 @@ fn stopped_readers_delay_no_frame() {
     }
     let place = Place::new();
     let mut scene = scene(&place);
-    let before = Belongings::of(scene.daemon.process.id());
+    let before = ProcessResources::of(scene.daemon.process.id());
     for count in [0, 1, 16, CROWD] {
         // The first is one with notices, whose socket fills up.
         let parts = ["notified", "borrowing", "waiting", "reading"].iter().cycle().take(count);

@@ -33,7 +33,7 @@ const AROUND: u8 = 90;
 /// Slots of each ring.
 const SLOTS: u64 = 4;
 
-/// Where the secret was looked for.
+/// Places where the secret is searched for.
 const PLACES: [&str; 5] = ["memory", "page", "picture", "recording", "tokens"];
 
 const FORMATS: [PixelFormat; 5] =
@@ -310,7 +310,7 @@ impl<'a> Scene<'a> {
         self.daemon.listing("camera").detail.masks
     }
 
-    /// Where the secret, or a part of it, is found.
+    /// The places where the secret, or a part of it, is found.
     fn leaks(&mut self) -> BTreeSet<&'static str> {
         let found = [
             ("memory", self.is_in_memory()),
@@ -387,7 +387,7 @@ impl<'a> Scene<'a> {
         is_found
     }
 
-    /// In what a page is sent.
+    /// Whether the secret is in the data of a page.
     fn is_in_page(&self) -> bool {
         let web = Web::start(&self.place.socket(), &[]);
         let mut page = web.page();

@@ -44,7 +44,7 @@ const SOURCE_KB_MAX: u64 = 640 << 10;
 const DAEMON_GROWTH_KB_MAX: u64 = 64 << 10;
 
 /// A stream in a process of its own, which is fed by hand beside bad ones.
-struct Fed<'a> {
+struct FedCamera<'a> {
     daemon: Daemon<'a>,
     client: Client,
     feed: Feed,
@@ -55,7 +55,7 @@ struct Fed<'a> {
     daemon_kb: [u64; 2],
 }
 
-impl<'a> Fed<'a> {
+impl<'a> FedCamera<'a> {
     fn open(place: &'a Place, others: &str, environment: &[(&str, &str)]) -> Self {
         let feed = Feed::open(&place.path("fed"));
         let fed = format!(
@@ -122,16 +122,16 @@ fn memory_kb(pid: u32, name: &str) -> Option<u64> {
     line.trim().trim_end_matches(" kB").parse().ok()
 }
 
-/// A bad stream, and what is said of it.
-struct Bad {
+/// A bad stream, and the error that it must report.
+struct BadStream {
     name: &'static str,
-    /// Its source, and further settings.
+    /// Source and further settings.
     settings: String,
     /// Parts of the reason in the listing, one of which is there, and how it is counted.
     said: Vec<(&'static str, LossReason)>,
 }
 
-impl Bad {
+impl BadStream {
     fn config(&self) -> String {
         let Self { name, settings, .. } = self;
         format!(
@@ -150,9 +150,9 @@ impl Bad {
 }
 
 /// Feeds the good stream until all others are named, and returns what the daemon has logged.
-fn run_beside(place: &Place, all: &[Bad], environment: &[(&str, &str)]) -> String {
-    let config: String = all.iter().map(Bad::config).collect();
-    let mut fed = Fed::open(place, &config, environment);
+fn run_beside(place: &Place, all: &[BadStream], environment: &[(&str, &str)]) -> String {
+    let config: String = all.iter().map(BadStream::config).collect();
+    let mut fed = FedCamera::open(place, &config, environment);
     let mut left: Vec<_> = all.iter().collect();
     // A reason is seen between the loss and the next frame.
     fed.feed_until(|streams| {
@@ -160,7 +160,7 @@ fn run_beside(place: &Place, all: &[Bad], environment: &[(&str, &str)]) -> Strin
         left.is_empty()
     });
     let log = fed.end();
-    for Bad { name, said, .. } in all {
+    for BadStream { name, said, .. } in all {
         let says = |line: &str| {
             line.contains(name) && said.iter().any(|(reason, _)| line.contains(reason))
         };
@@ -209,7 +209,7 @@ fn hostile_cameras_harm_no_other_stream() {
         ("inside", Conduct::playlist(&[&trap.address()]), unreadable("an HLS playlist")),
     ];
     let cameras = conducts.map(|(name, conduct, said)| (name, HostileCamera::new(conduct), said));
-    let bad = cameras.each_ref().map(|(name, camera, said)| Bad {
+    let bad = cameras.each_ref().map(|(name, camera, said)| BadStream {
         name,
         settings: format!("source = '{}'\nmax_pixels = 10000000", camera.address()),
         said: said.clone(),
@@ -254,7 +254,7 @@ fn a_plugin_that_misbehaves_harms_no_other_stream() {
     let environment = found.each_ref().map(|(name, value)| (*name, &**value));
     let bad = |name, settings, reason, counted| {
         let said = vec![(reason, counted)];
-        Bad { name, settings, said }
+        BadStream { name, settings, said }
     };
     let all = [
         bad("crash", does("crash"), "signal 11 (SIGSEGV)", LossReason::Crashed),
@@ -285,9 +285,9 @@ fn a_plugin_that_reaches_out_harms_no_other_stream() {
     let environment = found.each_ref().map(|(name, value)| (*name, &**value));
     let deeds = ["fork", "exec", "shadow", "scribble", "flap"];
     let stream =
-        |name: &&'static str| Bad { name, settings: does(name), said: Vec::new() }.config();
+        |name: &&'static str| BadStream { name, settings: does(name), said: Vec::new() }.config();
     let config: String = deeds.iter().map(stream).collect();
-    let mut fed = Fed::open(&place, &config, &environment);
+    let mut fed = FedCamera::open(&place, &config, &environment);
     fed.feed_until(|streams| {
         let published = |name: &&str| 30 < streams[*name].counts.frames_published;
         // One that could become another program delivers nothing.
@@ -348,7 +348,7 @@ fn honest() -> FrameReady {
 
 const EXTENT: Extent = Extent::new(64, 48);
 
-/// Of a stream without masks.
+/// Revision of the masks of a stream without masks.
 const MASK_REVISION: u64 = 2;
 
 /// Bytes of a buffer that a frame fits in.
@@ -474,7 +474,7 @@ fn a_plugin_that_lies_to_the_daemon_harms_no_other_stream() {
         .flatten()
         .map(|(name, script, reason)| {
             let settings = says(&script) + "\nmax_pixels = 4000";
-            Bad { name, settings, said: vec![(reason, LossReason::Crashed)] }
+            BadStream { name, settings, said: vec![(reason, LossReason::Crashed)] }
         })
         .collect();
     let log = run_beside(&place, &all, &environment);
@@ -489,7 +489,7 @@ fn a_plugin_that_sends_buffers_without_end_is_ended() {
     let environment = found.each_ref().map(|(name, value)| (*name, &**value));
     let script = buffer(0, "sealed:16777216*1000000");
     let said = vec![("new buffers of more than 512 MiB in each second", LossReason::Crashed)];
-    run_beside(&place, &[Bad { name: "again", settings: says(&script), said }], &environment);
+    run_beside(&place, &[BadStream { name: "again", settings: says(&script), said }], &environment);
 }
 
 /// Facts that cannot be checked are wrong for the frames of the liar, and for nothing else.
@@ -539,10 +539,10 @@ fn wild_facts_of_frames_are_published_as_they_are() {
     ];
     let config: String = scripts
         .iter()
-        .map(|(name, script)| Bad { name, settings: says(script), said: Vec::new() })
+        .map(|(name, script)| BadStream { name, settings: says(script), said: Vec::new() })
         .map(|bad| bad.config())
         .collect();
-    let mut fed = Fed::open(&place, &config, &environment);
+    let mut fed = FedCamera::open(&place, &config, &environment);
     let names: Vec<_> = scripts.iter().map(|(name, _)| *name).collect();
     let mut published = vec![0; names.len()];
     fed.feed_until(|streams| {
@@ -554,7 +554,7 @@ fn wild_facts_of_frames_are_published_as_they_are() {
     fed.end();
 }
 
-/// What the fuzzer looks for, also where none runs.
+/// Checks the laws of the fuzzer without its random bytes.
 #[test]
 fn the_laws_hold_for_mutations_of_messages_of_sources() {
     let second = |lie: fn(&mut FrameReady)| {

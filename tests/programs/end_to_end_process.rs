@@ -11,7 +11,7 @@ use foveate::client::Client;
 use foveate_control::{ClientExt as _, StreamListing, StreamState};
 use foveate_stats::LossReason;
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
-use testkit::daemon::{Belongings, Daemon, Feed, Place, Process};
+use testkit::daemon::{Daemon, Feed, Place, Process, ProcessResources};
 use testkit::is_long;
 use testkit::naive::Random;
 use testkit::users::{are_there, as_user, open_to_all};
@@ -41,7 +41,7 @@ const STEADY_FRAMES: u64 = 40;
 /// Memory that restarts may leave to the allocator, in kB.
 const SLACK_KB: u64 = 16 << 10;
 
-/// A camera that costs next to nothing.
+/// A small camera at 20 frames a second, which takes little processor time.
 fn slow_camera(name: &str) -> String {
     format!(
         "[[stream]]\nname = '{name}'\nbackend = 'cpu'\nisolation = 'process'\ncaps_timeout_ms = 60000\n\
@@ -127,7 +127,7 @@ fn nothing_is_left_of_source_processes_that_were_killed() {
         round(count);
         // The first ones load what is loaded once.
         if count == 2 {
-            warm = Some((daemon.descriptor_kinds(), Belongings::of(daemon.process.id())));
+            warm = Some((daemon.descriptor_kinds(), ProcessResources::of(daemon.process.id())));
         }
         let pids = processes(daemon.process.id());
         assert_eq!(pids.len(), cameras, "a process for each stream");
@@ -137,9 +137,10 @@ fn nothing_is_left_of_source_processes_that_were_killed() {
     let (kinds, before) = warm.unwrap();
     until_equal("it has the descriptors of before", &kinds, || daemon.descriptor_kinds());
     until("it has the threads of before", || {
-        Belongings::of(daemon.process.id()).threads <= before.threads
+        ProcessResources::of(daemon.process.id()).threads <= before.threads
     });
-    let grown_kb = Belongings::of(daemon.process.id()).memory_kb.saturating_sub(before.memory_kb);
+    let grown_kb =
+        ProcessResources::of(daemon.process.id()).memory_kb.saturating_sub(before.memory_kb);
     assert!(grown_kb < SLACK_KB, "{grown_kb} kB more than before");
     assert_eq!(processes(daemon.process.id()).len(), cameras);
     daemon.stop();
@@ -254,7 +255,7 @@ fn listings_and_metrics_show_source_processes() {
     daemon.stop();
 }
 
-/// Of a user who has nothing else.
+/// ID of a user who runs nothing else.
 const USER: u32 = 61_543;
 
 #[test]

@@ -43,7 +43,7 @@ fn a_recording_holds_what_the_ring_held_byte_by_byte() {
     assert!(outcome.stdout.contains(": 21 frames, "), "{}", outcome.stdout);
     assert!(!outcome.stderr.contains("missing"), "{}", outcome.stderr);
 
-    let held = Held::of([path.clone()]);
+    let held = RecordedFrames::of([path.clone()]);
     assert_eq!(held.segments.len(), 1);
     assert!(*held.segments[0].0 == page, "the header of the segment");
     assert_same(&held.frames, &frames);
@@ -109,12 +109,12 @@ fn rotated_recordings_are_whole_and_within_size() {
         assert!(fits.contains(&(bytes.len() as u64)), "{}: {} bytes", path.display(), bytes.len());
         assert!(Summary::read(&bytes).unwrap().unwrap().stats.is_some());
         // By itself.
-        let held = Held::of([path.clone()]);
+        let held = RecordedFrames::of([path.clone()]);
         assert!(!held.frames.is_empty() && !held.is_cut_short);
         assert_eq!(held.segments.len(), 1);
         assert_eq!(messages::<GazeMessage>(&bytes, "/camera/main/gaze").len(), 1);
     }
-    let held = Held::of(paths);
+    let held = RecordedFrames::of(paths);
     assert_eq!(held.segments.len(), 1, "it is one segment");
     assert_same(&held.frames, &frames);
 }
@@ -157,7 +157,7 @@ fn a_full_disk_ends_recording_with_a_whole_file() {
     assert!((1 << 19) < bytes.len(), "{} bytes of the disk were used", bytes.len());
     let summary = Summary::read(&bytes).unwrap().unwrap();
     assert!(summary.stats.unwrap().message_count != 0);
-    let held = Held::of([copy]);
+    let held = RecordedFrames::of([copy]);
     assert!(!held.is_cut_short);
     assert!(10 < held.frames.len(), "{} frames", held.frames.len());
     assert_published(&held.frames, &stage.frames);
@@ -179,7 +179,7 @@ fn a_recording_rotates_after_the_given_time() {
     for path in files(&path) {
         assert!(Summary::read(&fs::read(path).unwrap()).unwrap().unwrap().stats.is_some());
     }
-    let held = Held::of(files(&path));
+    let held = RecordedFrames::of(files(&path));
     assert_eq!((held.segments.len(), held.is_cut_short), (1, false));
     assert_published(&held.frames, &frames);
     assert_eq!(held.frames.len() as u64 + held.missed, frames.len() as u64);
@@ -200,7 +200,7 @@ fn a_daemon_that_is_killed_leaves_a_whole_recording() {
 
     let bytes = fs::read(&path).unwrap();
     assert!(Summary::read(&bytes).unwrap().unwrap().stats.is_some());
-    let held = Held::of([path]);
+    let held = RecordedFrames::of([path]);
     assert!(!held.is_cut_short);
     assert_published(&held.frames, &frames);
 }
@@ -218,13 +218,13 @@ fn what_a_killed_recorder_had_written_can_be_read() {
     assert_eq!(recorder.finish().signal, Some(9));
     assert!(Summary::read(&fs::read(&path).unwrap()).is_err(), "lacks an index");
 
-    let whole = Held::of([path.clone()]);
+    let whole = RecordedFrames::of([path.clone()]);
     assert!(whole.is_cut_short && !whole.frames.is_empty());
     assert_published(&whole.frames, &stage.frames);
     // As if the last chunk had been written in part.
     let bytes = fs::read(&path).unwrap();
     fs::write(&path, &bytes[..bytes.len() - 20_000]).unwrap();
-    let torn = Held::of([path]);
+    let torn = RecordedFrames::of([path]);
     assert!(torn.is_cut_short && !torn.frames.is_empty());
     assert!(torn.frames.len() < whole.frames.len());
     assert_published(&torn.frames, &stage.frames);
@@ -244,7 +244,7 @@ fn frames_that_a_recorder_misses_are_counted() {
     let outcome = recorder.finish();
     outcome.assert_clean_exit(0);
 
-    let held = Held::of([path.clone()]);
+    let held = RecordedFrames::of([path.clone()]);
     let numbers: Vec<_> = held.frames.iter().map(|frame| frame.head.stamp.frame_seq).collect();
     let gaps = numbers.windows(2).map(|pair| pair[1] - pair[0] - 1).sum::<u64>();
     assert!(0 < gaps, "{numbers:?}");
@@ -267,7 +267,7 @@ fn readers_of_a_replay_get_what_was_recorded() {
     recorder.finish().assert_clean_exit(0);
     let paths = files(&path);
     // As recorded: a busy machine may have lapped the recorder.
-    let frames = Held::of(paths.clone()).frames;
+    let frames = RecordedFrames::of(paths.clone()).frames;
     assert!(2 <= paths.len() && 32 < frames.len(), "{} frames in {paths:?}", frames.len());
 
     let place = Place::new();
@@ -318,7 +318,7 @@ fn a_clock_step_while_recording_does_not_delay_replay() {
     stage.publish(8);
     stage.end();
     recorder.finish().assert_clean_exit(0);
-    let held = Held::of([path]);
+    let held = RecordedFrames::of([path]);
     let place = Place::new();
     let path = place.path("set.mcap");
     let mut again = plain_recorder(&path);
@@ -445,7 +445,7 @@ fn chunks_of_every_compression_are_replayed() {
     for compression in ["", "lz4", "zstd"] {
         let again = path.with_extension("again");
         fs::write(&again, rechunked(&path, compression, |_, _| false)).unwrap();
-        let held = Held::of([again]);
+        let held = RecordedFrames::of([again]);
         assert_same(&held.frames, &frames);
         assert_eq!((held.damaged, held.is_cut_short), (vec![], false), "{compression}");
     }
@@ -462,7 +462,7 @@ fn a_damaged_chunk_is_left_out_and_counted() {
     let damaged = path.with_extension("damaged");
     for compression in ["", "lz4", "zstd"] {
         fs::write(&damaged, rechunked(&path, compression, |index, _| index == 4)).unwrap();
-        let held = Held::of([damaged.clone()]);
+        let held = RecordedFrames::of([damaged.clone()]);
         assert_eq!((held.damaged.len(), held.is_cut_short), (1, false), "{:?}", held.damaged);
         let lost = frames.len() - held.frames.len();
         assert!(lost <= 1, "{lost} frames");
@@ -470,7 +470,7 @@ fn a_damaged_chunk_is_left_out_and_counted() {
         // Without the segment no frame can be played.
         let is_segment = |_: usize, bytes: usize| (4096..4300).contains(&bytes);
         fs::write(&damaged, rechunked(&path, compression, is_segment)).unwrap();
-        let held = Held::of([damaged.clone()]);
+        let held = RecordedFrames::of([damaged.clone()]);
         assert!(held.frames.is_empty() && 1 < held.damaged.len(), "{:?}", held.damaged);
     }
     fs::write(&damaged, rechunked(&path, "lz4", |index, _| index == 4)).unwrap();
@@ -490,7 +490,7 @@ fn what_a_chunk_only_announces_is_not_allocated() {
         [(2 << 30, "announces 2147483648 bytes"), (100, "is damaged"), (301 << 20, "announces")]
     {
         let path = place.write("bomb.mcap", file_of(&[(6, chunk(size, 1, "zstd", &zeros))]));
-        let held = Held::of([path]);
+        let held = RecordedFrames::of([path]);
         assert_eq!(held.damaged.len(), 1);
         assert!(held.damaged[0].contains(why), "{:?}", held.damaged);
     }
@@ -498,13 +498,13 @@ fn what_a_chunk_only_announces_is_not_allocated() {
     long.truncate(8);
     long.extend([6]);
     long.extend((200u64 << 20).to_le_bytes());
-    assert!(Held::of([place.write("long.mcap", &long)]).is_cut_short);
+    assert!(RecordedFrames::of([place.write("long.mcap", &long)]).is_cut_short);
 }
 
 #[test]
 fn a_ring_that_is_too_large_is_not_made() {
     let place = Place::new();
-    let held = Held::of([recorded(&place, 2).0]);
+    let held = RecordedFrames::of([recorded(&place, 2).0]);
     let path = place.path("large.mcap");
     let (mut page, info) = held.segments[0].clone();
     let (slot_count, stride) = (info.slot_count as u64, 1u64 << 28);
@@ -637,7 +637,7 @@ struct Stage<'a> {
 }
 
 impl<'a> Stage<'a> {
-    /// With a ring of that many slots.
+    /// A stage whose ring has `slots` slots.
     fn open(place: &'a Place, slots: u32) -> Self {
         let film = random_film(PixelFormat::Nv12, EXTENT, bt601(), 12);
         let main = view("main", &format!("budget = 40\nslots = {slots}"));
@@ -677,7 +677,7 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// A recording, and what is in it.
+/// A recording, and the frames in it.
 fn recorded(place: &Place, count: u64) -> (PathBuf, Vec<TokenFrameBuf>) {
     let mut stage = Stage::open(place, 64);
     let (path, recorder) = stage.recorder(&["--pictures-hz", "0"]);
@@ -709,9 +709,9 @@ fn files(path: &Path) -> Vec<PathBuf> {
     [path.to_owned()].into_iter().chain(others).collect()
 }
 
-/// What files hold.
+/// The contents of recorded files.
 #[derive(Default)]
-struct Held {
+struct RecordedFrames {
     segments: Vec<(Box<HeaderPage>, SegmentInfo)>,
     frames: Vec<TokenFrameBuf>,
     missed: u64,
@@ -719,7 +719,7 @@ struct Held {
     is_cut_short: bool,
 }
 
-impl Held {
+impl RecordedFrames {
     fn of(files: impl IntoIterator<Item = PathBuf>) -> Self {
         let (mut held, mut playback) = (Self::default(), Playback::new(files));
         while let Some(played) = playback.advance(&|| false).unwrap() {

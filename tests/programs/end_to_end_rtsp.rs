@@ -113,7 +113,7 @@ fn nothing_is_left_of_a_camera_that_was_lost() {
         // The first returns fill what is allocated once.
         if cycle == 3 {
             assert_returned(&daemon);
-            first = Some(Held::by(&daemon));
+            first = Some(ProcessResources::by(&daemon));
         }
         kill(server);
         wait_for_stall(&daemon, &follower);
@@ -121,10 +121,10 @@ fn nothing_is_left_of_a_camera_that_was_lost() {
     let _server = camera.start();
     watched(&mut follower, 40);
     assert_returned(&daemon);
-    let (first, last) = (first.unwrap(), Held::by(&daemon));
+    let (first, last) = (first.unwrap(), ProcessResources::by(&daemon));
     // GLib keeps threads that it does not need for a while, and the daemon a client that has hung up for a moment.
     until(&format!("as many threads and descriptors are left as of {first:?}: {last:?}"), || {
-        let last = Held::by(&daemon);
+        let last = ProcessResources::by(&daemon);
         last.threads <= first.threads && last.descriptors.len() <= first.descriptors.len()
     });
     assert!(last.rss_kb < first.rss_kb + 8 * 1024, "{first:?}, {last:?}");
@@ -157,7 +157,7 @@ impl Camera {
         server
     }
 
-    /// A stream of it that is soon given up.
+    /// A stream of the camera with a short time-out.
     pub(crate) fn config(&self, protocols: &str) -> String {
         format!(
             "[[stream]]\nname = 'camera'\nbackend = 'cpu'\nsource = 'rtsp://127.0.0.1:{}/camera'\n\
@@ -199,16 +199,16 @@ fn assert_returned(daemon: &Daemon<'_>) {
     assert!(0 < listing.restarts.values().sum::<u64>(), "{listing:?}");
 }
 
-/// What a process holds.
+/// Resources of a process.
 #[derive(Debug)]
-struct Held {
+struct ProcessResources {
     threads: usize,
     descriptors: Vec<String>,
     rss_kb: u64,
 }
 
-impl Held {
-    /// What `daemon` holds now, clients included.
+impl ProcessResources {
+    /// Resources of `daemon`, with its clients' connections.
     fn by(daemon: &Daemon<'_>) -> Self {
         let status = fs::read_to_string(format!("/proc/{}/status", daemon.process.id())).unwrap();
         let number = |key: &str| -> u64 {

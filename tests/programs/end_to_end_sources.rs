@@ -10,7 +10,7 @@ use std::process::Command;
 use std::thread;
 
 use foveate_control::StreamState;
-use testkit::daemon::{Belongings, Place};
+use testkit::daemon::{Place, ProcessResources};
 use testkit::film::encode;
 use testkit::wait::until;
 
@@ -88,7 +88,7 @@ fn processes_that_block_in_opening_are_killed() {
     };
     let daemon = place.daemon(CAMERA);
     daemon.subscribe("camera/main").next_frame();
-    let before = Belongings::of(daemon.process.id()).threads;
+    let before = ProcessResources::of(daemon.process.id()).threads;
     let processes_before = processes(daemon.process.id()).len();
     for number in 0..MOST {
         let file = place.write("blocked.toml", blocked(number));
@@ -100,7 +100,7 @@ fn processes_that_block_in_opening_are_killed() {
         assert!(daemon.listing(&name).reason.contains("FIFO"), "{:?}", daemon.listing(&name));
     }
     until("no process is left", || processes(daemon.process.id()).len() == processes_before);
-    until("no thread is left", || Belongings::of(daemon.process.id()).threads <= before);
+    until("no thread is left", || ProcessResources::of(daemon.process.id()).threads <= before);
     daemon.stop();
 }
 
@@ -343,7 +343,7 @@ fn a_truncated_clip_is_extracted_up_to_there() {
     }
 }
 
-/// Encodes a picture of one gray, 32 pixels high.
+/// Encodes a uniform gray picture, 32 pixels high.
 fn paint(path: &Path, gray: u32, width: u32) {
     encode(
         path,
@@ -685,7 +685,7 @@ fn edit_mp4(clip: &Path, frames: u32) {
     fs::write(clip, bytes).unwrap();
 }
 
-/// What `segments.json` of view `main` says.
+/// `segments.json` of view `main`.
 fn segments(place: &Place) -> serde_json::Value {
     serde_json::from_slice(&fs::read(place.path("out/main/segments.json")).unwrap()).unwrap()
 }

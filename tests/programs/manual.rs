@@ -174,7 +174,7 @@ fn make_pages(folder: &Path) {
     fs::write(folder.join("foveate.toml.5"), configuration(&default, SOURCE)).unwrap();
 }
 
-/// The page of a command, and those of its subcommands.
+/// Writes the page of a command, and the pages of its subcommands.
 fn make_page(command: &clap::Command, section: &str, folder: &Path) {
     for subcommand in command.get_subcommands() {
         make_page(subcommand, section, folder);

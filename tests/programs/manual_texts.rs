@@ -218,7 +218,7 @@ fn is_key(line: &str) -> bool {
     })
 }
 
-/// As roff shows it.
+/// The text with roff's special characters escaped.
 fn escaped(text: &str) -> String {
     let text = text.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\*(Aq");
     if text.starts_with('.') { format!("\\&{text}") } else { text }

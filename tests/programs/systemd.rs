@@ -23,7 +23,7 @@ use testkit::left_out::is_left_out;
 use testkit::repository;
 use testkit::wait::{HANG, until};
 
-/// What the units pull in, and nothing more.
+/// Targets that the units pull in; all others are an error.
 const TARGETS: [&str; 6] = [
     "default.target",
     "basic.target",
@@ -98,7 +98,7 @@ impl UserManager {
         Process::start(command, &[("XDG_RUNTIME_DIR", run.to_str().unwrap())]).finish()
     }
 
-    /// What `systemctl` does, which must succeed.
+    /// Runs `systemctl`, which must succeed.
     pub fn expect(&self, arguments: &[&str]) {
         let outcome = self.systemctl(arguments);
         let log = self.process.stderr.so_far();
@@ -152,7 +152,7 @@ impl UserManager {
         self.journal().iter().map(|entry| format!("{entry:?}\n")).collect()
     }
 
-    /// What came to the journal.
+    /// Entries of the journal.
     pub fn journal(&self) -> Vec<Entry> {
         self.journal.entries.lock().clone()
     }

@@ -234,7 +234,7 @@ fn cmake_finds_the_package_where_its_version_will_do() {
     }
 }
 
-/// From there the packages have theirs.
+/// Packages take their version from the header.
 #[test]
 fn the_header_has_the_version_of_the_crate() {
     let line = format!("\n#define FOVEATE_HEADER_VERSION \"{}\"\n", env!("CARGO_PKG_VERSION"));

@@ -211,7 +211,7 @@ fn every_client_says_alike_how_the_camera_moved() {
     assert_eq!(outcome.stdout, "camera/main looks at 65, 39.5\n", "{outcome:#?}");
 }
 
-/// What `tests/c/ego_motion.c` does.
+/// The steps of `tests/c/ego_motion.c` in Python.
 const STEERED: &str = "
 import sys, foveate, numpy as np
 homography, rotation = [[1.1, 0, 10], [0, 1.1, -4.5], [0, 0, 1]], [0, -0.01745, 0.00873, 0.99981]
@@ -227,7 +227,7 @@ with foveate.open('camera/main', sys.argv[1]) as view:
     view.release()
 ";
 
-/// The same with asyncio.
+/// The steps of `tests/c/ego_motion.c` with asyncio.
 const STEERED_BY_TASKS: &str = "
 import asyncio, sys, foveate.aio, numpy as np
 homography, rotation = [[1.1, 0, 10], [0, 1.1, -4.5], [0, 0, 1]], [0, -0.01745, 0.00873, 0.99981]
@@ -245,7 +245,7 @@ async def main():
 asyncio.run(main())
 ";
 
-/// Rust's is held to the same in `tests/ring/ring_hostile.rs`.
+/// `tests/ring/ring_hostile.rs` does the same with the Rust reader.
 #[test]
 fn a_segment_of_another_major_version_is_refused_with_both_versions() {
     let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/segments/1.0.segment");

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use foveate_ring::{
-    Borrowed, ReadOutcome, Reader, RingError, SegmentSpec, State, TokenFrameBuf, Waker, Writer,
+    BorrowedFrame, ReadOutcome, Reader, RingError, SegmentSpec, State, TokenFrameBuf, Waker, Writer,
 };
 use rustix::process::Signal;
 use testkit::is_long;
@@ -27,7 +27,7 @@ const TAKEN: u64 = 100;
 /// Frames between two signals that stop or continue a reader.
 const STOP_EVERY: u64 = 500;
 
-/// How readers read, one process each.
+/// Ways of reading; each has a process.
 const HABITS: [&str; 6] = ["newest", "newest-waiting", "in-order", "stopped", "borrow", "hold"];
 
 /// What the writer says of itself now and then.
@@ -242,7 +242,7 @@ impl Habit<'_> {
 }
 
 /// Copies what is left of a frame whose first `records` records were copied.
-fn copy_rest(borrowed: &Borrowed<'_>, records: usize, frame: &mut TokenFrameBuf) {
+fn copy_rest(borrowed: &BorrowedFrame<'_>, records: usize, frame: &mut TokenFrameBuf) {
     let rest = (records..borrowed.token_count()).map(|index| borrowed.record(index));
     frame.records.extend(rest);
     copy_items(borrowed, 0, &mut frame.pixels);

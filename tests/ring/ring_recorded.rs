@@ -69,7 +69,7 @@ fn record(path: &Path) {
     fs::write(path, bytes_of(&writer)).unwrap();
 }
 
-/// Nothing in it is at its default.
+/// A specification without a single default value.
 fn recorded_spec() -> SegmentSpec {
     let mut spec =
         SegmentSpec { slot_count: SLOTS, grid: Some(Extent::new(2, 1)), foveae: 5, ..spec(TOKENS) };

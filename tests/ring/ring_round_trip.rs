@@ -620,7 +620,8 @@ fn a_recreated_segment_changes_only_epoch_and_name() {
         let stream = name.unwrap_or("camera").to_owned();
         assert_ne!(again.header().epoch, reader.header().epoch);
         assert_eq!(again.header().epoch, writer.epoch());
-        let expected = SegmentInfo { epoch: writer.epoch(), stream, ..reader.header().clone() };
+        let mut expected = reader.header().clone();
+        (expected.epoch, expected.spec.stream) = (writer.epoch(), stream);
         assert_eq!(again.header(), &expected);
         publish(&mut writer, 1, 7, spec(7).format);
         let mut read = TokenFrameBuf::default();

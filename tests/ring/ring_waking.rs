@@ -276,7 +276,7 @@ impl View {
 /// A thread that sleeps in [`Reader::wait`].
 struct Sleeper {
     thread: JoinHandle<(Reader, bool, Duration)>,
-    /// Of the thread, as /proc names it.
+    /// Path of the thread's status in /proc.
     status: String,
 }
 

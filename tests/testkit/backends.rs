@@ -33,7 +33,7 @@ pub fn pool_limited_to(instructions: Instructions) -> Arc<Pool> {
     Arc::new(Pool::new(2).limited_to(instructions))
 }
 
-/// On the CPU.
+/// A player on the CPU.
 pub fn on_cpu(kind: FrameKind) -> Player {
     Player::new(CpuBackend::new(kind, pool()))
 }

@@ -313,7 +313,7 @@ pub fn inject(name: &str) -> Inject {
     Inject { view, name, shape, dtype, region: None, frame: None, strict: false, ttl_ms: None }
 }
 
-/// What a channel of `camera/main` counts.
+/// The weight of a channel of `camera/main`.
 pub fn weigh(name: &str, weight: f64) -> Weigh {
     Weigh { view: main_view(), weights: [(name.to_owned(), weight)].into() }
 }

@@ -165,12 +165,12 @@ impl<'a> Daemon<'a> {
         Follower::new(self.client().subscribe(&name, false).unwrap())
     }
 
-    /// What the configuration says of `view`.
+    /// The view that the configuration describes.
     pub fn plan(&self, view: &str) -> &ServedView {
         &self.plans.iter().find(|(name, _)| name == view).unwrap().1
     }
 
-    /// What `foveate ls` would show of `stream`.
+    /// The listing of `stream` for `foveate ls`.
     pub fn listing(&self, stream: &str) -> StreamListing {
         let streams = self.client().list().unwrap();
         streams.into_iter().find(|listing| listing.name == stream).unwrap()
@@ -184,7 +184,7 @@ impl<'a> Daemon<'a> {
         targets.map(|target| target.display().to_string()).collect()
     }
 
-    /// The same without their numbers, in order.
+    /// The kinds of the open descriptors, sorted.
     pub fn descriptor_kinds(&self) -> Vec<String> {
         let kind = |target: String| {
             target.split_once(":[").map_or(target.clone(), |(kind, _)| kind.to_owned())
@@ -224,7 +224,7 @@ impl Follower {
         self.subscription.reader().unwrap().header()
     }
 
-    /// What comes next.
+    /// Waits for the next message.
     pub fn next(&mut self) -> Next {
         self.subscription.next_in_order(&mut self.frame, HANG).unwrap()
     }
@@ -263,16 +263,16 @@ impl Follower {
     }
 }
 
-/// What a process has.
+/// Resources of a process.
 #[derive(Debug)]
-pub struct Belongings {
+pub struct ProcessResources {
     pub descriptors: usize,
     pub threads: usize,
     /// Resident.
     pub memory_kb: u64,
 }
 
-impl Belongings {
+impl ProcessResources {
     pub fn of(process: u32) -> Self {
         let count = |of: &str| fs::read_dir(format!("/proc/{process}/{of}")).unwrap().count();
         let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
@@ -352,7 +352,7 @@ impl Drop for Process {
     }
 }
 
-/// How a program ended.
+/// Exit status and output of a program.
 #[derive(Debug)]
 pub struct Outcome {
     pub code: Option<i32>,
@@ -362,7 +362,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// It ended with `code`, and nothing went wrong inside.
+    /// Asserts that the program ended with `code`, without a panic or an internal error.
     pub fn assert_clean_exit(&self, code: i32) {
         assert_eq!(self.code, Some(code), "{self:#?}");
         assert!(!self.stderr.contains("panicked"), "{}", self.stderr);
@@ -375,7 +375,7 @@ impl Outcome {
     }
 }
 
-/// What a program writes, as it comes.
+/// The output of a program, line by line as it is written.
 pub struct Text {
     shared: Arc<(Mutex<Written>, Condvar)>,
 }

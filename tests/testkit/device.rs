@@ -51,7 +51,7 @@ fn open() -> Arc<Gpu> {
         .unwrap_or_else(|error| panic!("{error}; {WITHOUT}=1 leaves these tests out"))
 }
 
-/// `None` is of a device without validation.
+/// Asserts that the log has no messages; `None` if validation is off.
 fn assert_empty(log: Option<&ValidationLog>) {
     if let Some(log) = log
         && let Some(message) = log.first()

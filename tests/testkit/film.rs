@@ -60,7 +60,7 @@ impl Film {
         Self::decoded_with(source, &[])
     }
 
-    /// The same with parameters of its description.
+    /// Like [`decoded`](Self::decoded), with parameters of the description.
     pub fn decoded_with(source: SourceChoice, parameters: &[(&str, String)]) -> Self {
         let mut spec =
             SourceSpec { pace: Pace::EveryFrame, ..SourceSpec::new("reference", source) };
@@ -214,7 +214,7 @@ impl Film {
 /// Takes the frames of `source` up to its end.
 pub fn take_all(source: &mut Source, mut take: impl FnMut(CapturedFrame)) -> End {
     loop {
-        match source.take(HANG) {
+        match source.next_frame(HANG) {
             TakeResult::Frame(frame) => take(frame),
             TakeResult::Ended(end) => return end,
             TakeResult::TimedOut => panic!("neither a frame nor the end came"),

@@ -18,12 +18,12 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Follows frames like `frame`, of which none has been seen yet.
+    /// Follows frames of the kind of `frame`, before the first one.
     pub fn new(frame: &FrameView<'_>, config: ChangeConfig) -> Self {
         Self::on(pool(), frame, config)
     }
 
-    /// The same on the threads of `pool`, with its instructions.
+    /// Like [`new`](Self::new), on the threads of `pool` with its instructions.
     pub fn on(pool: &Arc<Pool>, frame: &FrameView<'_>, config: ChangeConfig) -> Self {
         let kind = frame.kind();
         let detector = Detector::new(kind, pool);

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use crate::repository;
 use crate::wait::HANG;
 
-/// What a camera does with a client.
+/// Behaviour of a camera towards its clients.
 #[derive(Clone, Debug)]
 pub enum Conduct {
     /// Answers HTTP by this status, with these headers and this body.
@@ -34,7 +34,7 @@ pub enum Conduct {
     EndlessDescription,
     /// Answers RTSP's PLAY with a body that never ends.
     EndlessPlay,
-    /// Accepts connections, and says nothing.
+    /// Accepts connections, and stays silent.
     Silence,
 }
 
@@ -119,7 +119,7 @@ pub fn certificate() -> PathBuf {
     repository().join("tests/data/camera-certificate.pem")
 }
 
-/// A certificate of nobody.
+/// A certificate that no client trusts.
 pub fn other_certificate() -> PathBuf {
     repository().join("tests/data/other-certificate.pem")
 }
@@ -135,7 +135,7 @@ pub struct HostileCamera {
 }
 
 impl HostileCamera {
-    /// One that behaves like this.
+    /// Starts a camera that behaves as `conduct` says.
     pub fn new(conduct: Conduct) -> Self {
         Self::start(conduct, false)
     }
@@ -188,7 +188,7 @@ impl HostileCamera {
         format!("{scheme}{secure}://{}/stream", self.address)
     }
 
-    /// The same by another protocol, such as `http`.
+    /// The address with another scheme, such as `http`.
     pub fn address_by(&self, scheme: &str) -> String {
         format!("{scheme}://{}/stream", self.address)
     }
@@ -206,7 +206,7 @@ impl Drop for HostileCamera {
     }
 }
 
-/// One connection.
+/// A connection of a client.
 struct Visit {
     conduct: Conduct,
     requests: Arc<Mutex<Vec<String>>>,

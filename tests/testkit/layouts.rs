@@ -16,12 +16,12 @@ use crate::control::{Stage, segment_spec, start};
 /// The picture that the tokens lie in: no layout's patches fill it evenly.
 pub const PICTURE: Extent = Extent::new(315, 235);
 
-/// How the picture moved, in every frame.
+/// Motion of the picture in every frame.
 const MOTION: PictureMotion =
     PictureMotion { frame_seq: 7, now_from_before: [1.0, 0.5, -3.25, -0.5, 1.0, 40.0] };
 
 /// Keys of a view, and where it looks.
-const LAYOUTS: [(&str, &[(f64, f64)]); 10] = [
+const LAYOUTS: [(&str, &[(f64, f64)]); 11] = [
     ("layout = 'foveal'\nbudget = 80", &[(40.0, 200.0)]),
     ("layout = 'foveal'\nbudget = 80\nfoveae = 3", &[(280.0, 30.0), (20.0, 20.0), (150.5, 200.0)]),
     ("layout = 'uniform'\nbudget = 100\npatch = 10", &[(0.0, 0.0)]),
@@ -31,11 +31,12 @@ const LAYOUTS: [(&str, &[(f64, f64)]); 10] = [
     ("layout = 'rings'\npreset = 'stt172'", &[(10.0, 230.0)]),
     ("layout = 'rings'\npreset = 'giava20'", &[(280.0, 40.5)]),
     ("layout = 'rings'\nstrides = [1, 3]\ngrids = [3, 3]\npatch = 8", &[(90.0, 90.0)]),
+    ("layout = 'samples'\ntable = 'tests/data/table.npy'\npatch = 8", &[(60.0, 100.0)]),
     ("layout = 'windows'\npatch = 224", &[(150.0, 20.0)]),
 ];
 
 /// A frame of a view.
-pub struct Shown {
+pub struct LayoutFrame {
     pub view: ViewConfig,
     pub fixations: Vec<Fixation>,
     pub records: Vec<TokenRecord>,
@@ -44,9 +45,9 @@ pub struct Shown {
 }
 
 /// One frame of each layout.
-pub fn each() -> Vec<Shown> {
+pub fn each() -> Vec<LayoutFrame> {
     let view = |keys| ViewConfig::parse(&format!("name = 'main'\ndtype = 'u8'\n{keys}")).unwrap();
-    LAYOUTS.iter().map(|(keys, points)| Shown::new(view(keys), points)).collect()
+    LAYOUTS.iter().map(|(keys, points)| LayoutFrame::new(view(keys), points)).collect()
 }
 
 /// The pixels of the picture, row by row.
@@ -54,7 +55,7 @@ pub fn pixels() -> impl Iterator<Item = (u32, u32)> {
     (0..PICTURE.height).flat_map(|y| (0..PICTURE.width).map(move |x| (x, y)))
 }
 
-impl Shown {
+impl LayoutFrame {
     fn new(view: ViewConfig, points: &[(f64, f64)]) -> Self {
         let patch_side = view.format.patch_side;
         let foci: Vec<_> = points.iter().map(|&(x, y)| Focus::at(x, y)).collect();

@@ -11,6 +11,7 @@
 
 #[cfg(feature = "engine")]
 pub mod adaptive;
+pub mod allocations;
 #[cfg(feature = "engine")]
 pub mod backends;
 pub mod connection;

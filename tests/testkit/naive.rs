@@ -349,7 +349,7 @@ impl OwnedFrame {
         self
     }
 
-    /// The same value in every sample, without padding.
+    /// A frame without padding whose samples all are `value`.
     pub fn uniform(format: PixelFormat, extent: Extent, color: ColorTransform, value: u8) -> Self {
         let planes = (0..format.plane_count())
             .map(|index| {

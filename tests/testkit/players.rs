@@ -109,7 +109,7 @@ impl Drop for Player {
     }
 }
 
-/// Both ends of a line.
+/// The two ends of a socket pair.
 pub fn line() -> (OwnedFd, OwnedFd) {
     let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
     socketpair(AddressFamily::UNIX, kind, flags, None).unwrap()

@@ -9,7 +9,7 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::plan::Token;
 use foveate_core::geometry::region::PixelBox;
 use foveate_core::geometry::tile::TileSet;
-use foveate_core::token::{Outside, TokenFormat};
+use foveate_core::token::{DType, Outside, TokenFormat};
 use foveate_engine::change::refresh::Refresh;
 use foveate_engine::{Memory, View};
 
@@ -21,7 +21,7 @@ type Place = (i32, i32, [u16; 2], [u8; 2]);
 
 /// A token as it was published.
 #[derive(Clone)]
-struct Published {
+struct PublishedToken {
     shown: Vec<u8>,
     /// With the nearest real texel instead of those that have no real pixel.
     compared: Vec<u8>,
@@ -34,7 +34,7 @@ pub struct Definition {
     threshold: Threshold,
     refresh: Option<Refresh>,
     /// For each place of the frame published last.
-    published: HashMap<Place, Published>,
+    published: HashMap<Place, PublishedToken>,
     /// Places over a tile that was refreshed since: their tokens are published again.
     renewed: HashSet<Place>,
     /// Tokens that kept texels that had moved.
@@ -74,10 +74,11 @@ impl Definition {
         let sampled = texels(&picture, view);
         // Compared bytes: without a real pixel, a texel stands for the nearest that has one.
         let nearest = TokenFormat { outside: Outside::Edge, ..format };
-        let compared = naive::tokens(&picture, view.planes().plan(), nearest);
+        let compared = values(naive::tokens(&picture, view.planes().plan(), nearest), format);
         let tracker = self.follower.tracker();
         let published = view.sink.frame();
-        let token_bytes = format.token_bytes();
+        let pixels = values(published.pixels.clone(), format);
+        let token_bytes = 3 * (side as usize).pow(2);
         let mut expected = HashMap::new();
         let mut same = 0;
         let tokens = sampled.chunks_exact(token_bytes).zip(compared.chunks_exact(token_bytes));
@@ -100,14 +101,14 @@ impl Definition {
                         && largest(&before.compared, compared) <= tracker.sample_bound()
             });
             self.kept += usize::from(kept.is_some_and(|before| before.shown != sampled));
-            let token = kept.cloned().unwrap_or_else(|| Published {
+            let token = kept.cloned().unwrap_or_else(|| PublishedToken {
                 shown: sampled.to_vec(),
                 compared: compared.to_vec(),
                 changed_frame: tracker.changed_frame(region),
             });
-            let Published { shown, changed_frame, .. } = &token;
+            let PublishedToken { shown, changed_frame, .. } = &token;
             assert_eq!(record.changed_frame, *changed_frame, "{context}");
-            let found = &published.pixels[index * token_bytes..][..token_bytes];
+            let found = &pixels[index * token_bytes..][..token_bytes];
             assert!(found == shown, "{context}");
             same += usize::from(before.is_some_and(|b| b.changed_frame == *changed_frame));
             expected.insert(place, token);
@@ -121,14 +122,24 @@ impl Definition {
         assert_eq!(tiles, (ingested.count(), ingested.grid().area()), "frame {frame_seq}");
         let (bound, exact) =
             (published.head.rgb_bound, texels(&naive::picture(&OwnedFrame::copied(frame)), view));
-        let furthest = largest(&published.pixels, &exact);
+        let furthest = largest(&pixels, &exact);
         assert!(u32::from(furthest) <= bound, "{furthest} of {bound} in frame {frame_seq}");
     }
 }
 
-/// The texels of the tokens of a view whose number format is that of texels.
+/// The texels of the tokens of a view, which are not normalised.
 pub fn texels(picture: &Picture, view: &View<Memory>) -> Vec<u8> {
-    naive::tokens(picture, view.planes().plan(), view.spec().format)
+    let format = view.spec().format;
+    values(naive::tokens(picture, view.planes().plan(), format), format)
+}
+
+/// The values of 8 bits that `pixels` are.
+fn values(pixels: Vec<u8>, format: TokenFormat) -> Vec<u8> {
+    if format.dtype == DType::U8 {
+        return pixels;
+    }
+    let value = |texel: &[u8]| format.denormalised(0, texel);
+    pixels.chunks_exact(format.dtype.bytes()).map(value).collect()
 }
 
 fn largest(a: &[u8], b: &[u8]) -> u8 {

@@ -17,7 +17,7 @@ use foveate_core::pixel::{PixelAspect, PixelFacts};
 use foveate_core::plane::PlaneSpec;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_ring::{
-    Borrowed, FrameHead, Reader, SegmentSpec, TokenFrame, TokenFrameBuf, TokenRecord, Writer,
+    BorrowedFrame, FrameHead, Reader, SegmentSpec, TokenFrame, TokenFrameBuf, TokenRecord, Writer,
     plane_list,
 };
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
@@ -154,8 +154,8 @@ pub fn as_token_frame(frame: &TokenFrameBuf) -> TokenFrame<'_> {
     }
 }
 
-/// Makes `items` those of a plane of `borrowed`.
-pub fn copy_items(borrowed: &Borrowed<'_>, plane: usize, items: &mut Vec<u8>) {
+/// Replaces `items` by the items of a plane of `borrowed`.
+pub fn copy_items(borrowed: &BorrowedFrame<'_>, plane: usize, items: &mut Vec<u8>) {
     items.clear();
     let words = borrowed.plane_words(plane).iter().map(|word| word.load(Ordering::Relaxed));
     items.extend(words.flat_map(u64::to_le_bytes));

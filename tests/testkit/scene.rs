@@ -7,7 +7,7 @@ use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
 use foveate_ring::TokenFrameBuf;
 
-use crate::daemon::{Belongings, Daemon, Feed, Follower, Place};
+use crate::daemon::{Daemon, Feed, Follower, Place, ProcessResources};
 use crate::device;
 use crate::film::{Film, raw_bytes, raw_pipeline};
 use crate::naive::{OwnedFrame, Random};
@@ -59,7 +59,7 @@ pub fn bt601() -> ColorTransform {
 /// A daemon whose stream `camera` shows a film, frame by frame as a test sends them, and a reader of each of them.
 pub struct FedStream<'a> {
     pub daemon: Daemon<'a>,
-    /// What asks and steers.
+    /// Client that sends requests and feedback.
     pub client: Client,
     pub follower: Follower,
     pub film: Film,
@@ -77,7 +77,7 @@ impl<'a> FedStream<'a> {
         Self { daemon, client, follower, film, sent: 0, feed, view: view.to_owned() }
     }
 
-    /// Sends a frame and reads what becomes of it.
+    /// Sends a frame, and reads the token frame that it becomes.
     pub fn next_frame(&mut self) -> &TokenFrameBuf {
         self.sent += 1;
         self.feed.send(&raw_bytes(self.film.frame(self.sent)));
@@ -102,15 +102,15 @@ impl<'a> FedStream<'a> {
     }
 
     /// What the daemon has once all others have left: no more descriptors and threads than `before`.
-    pub fn belongings_at_rest(&mut self, before: &Belongings) -> Belongings {
+    pub fn belongings_at_rest(&mut self, before: &ProcessResources) -> ProcessResources {
         until("only the reader and the client are there", || {
             self.client.listing().unwrap().server.unwrap().counts.clients == 2
         });
-        let mut belongings = Belongings::of(self.daemon.process.id());
+        let mut belongings = ProcessResources::of(self.daemon.process.id());
         until("all threads and descriptors are given back", || {
             // The frame loop lets go of views and of those that it notified with the next frames.
             self.show(1);
-            belongings = Belongings::of(self.daemon.process.id());
+            belongings = ProcessResources::of(self.daemon.process.id());
             belongings.is_no_more_than(before)
         });
         belongings

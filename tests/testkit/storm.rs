@@ -35,7 +35,7 @@ pub struct Attacker<'a> {
     pub refusals: BTreeMap<RefusalReason, u64>,
 }
 
-/// What came back.
+/// Reply of the server.
 enum Reply {
     Answer(Value),
     Refusal(RefusalReason),

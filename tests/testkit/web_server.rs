@@ -107,8 +107,8 @@ impl Web {
 /// A page without a browser.
 pub struct Page {
     socket: WebSocket<Connection>,
-    /// What each picture holds.
-    panes: BTreeMap<u8, Held>,
+    /// State of each pane.
+    panes: BTreeMap<u8, PaneContent>,
 }
 
 /// Where a token lies: origin, whole steps, and extra pixels.
@@ -116,13 +116,13 @@ pub type Place = (i32, i32, [u16; 2], [u8; 2]);
 
 /// What a page holds of one picture: the texels of each token of its newest frame, by its place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Held {
+pub struct PaneContent {
     tokens: BTreeMap<Place, Vec<u8>>,
 }
 
-/// What the server sent.
+/// Message of the server.
 #[derive(Debug)]
-pub enum News {
+pub enum ServerMessage {
     Message(Value),
     Frame(Packet),
     Thumbnails(Vec<SmallPicture>),
@@ -148,22 +148,22 @@ impl Page {
         self.say(&json!({ "op": "ack", "pane": packet.pane, "serial": packet.serial }));
     }
 
-    pub fn next(&mut self) -> News {
+    pub fn next(&mut self) -> ServerMessage {
         loop {
             match self.socket.read() {
                 Ok(Message::Text(text)) => {
-                    return News::Message(serde_json::from_str(&text).unwrap());
+                    return ServerMessage::Message(serde_json::from_str(&text).unwrap());
                 }
                 Ok(Message::Binary(bytes)) if bytes.starts_with(b"FVT1") => {
-                    return News::Thumbnails(SmallPicture::read(&bytes));
+                    return ServerMessage::Thumbnails(SmallPicture::read(&bytes));
                 }
                 Ok(Message::Binary(bytes)) => {
                     return match bytes.strip_prefix(b"FVD1") {
-                        Some(mut piece) => News::Piece(word(&mut piece), piece.to_vec()),
-                        None => News::Frame(Packet::read(&bytes)),
+                        Some(mut piece) => ServerMessage::Piece(word(&mut piece), piece.to_vec()),
+                        None => ServerMessage::Frame(Packet::read(&bytes)),
                     };
                 }
-                Ok(Message::Close(frame)) => return News::Closed(frame),
+                Ok(Message::Close(frame)) => return ServerMessage::Closed(frame),
                 Ok(_) => {}
                 Err(error) => panic!("nothing comes: {error}"),
             }
@@ -176,10 +176,10 @@ impl Page {
         loop {
             assert!(started.elapsed() < HANG, "timed out waiting for a {kind}");
             match self.next() {
-                News::Message(message) if message["type"] == kind && is_it(&message) => {
+                ServerMessage::Message(message) if message["type"] == kind && is_it(&message) => {
                     return message;
                 }
-                News::Closed(frame) => panic!("closed: {frame:?}"),
+                ServerMessage::Closed(frame) => panic!("closed: {frame:?}"),
                 _ => {}
             }
         }
@@ -191,12 +191,14 @@ impl Page {
         loop {
             assert!(started.elapsed() < HANG, "timed out waiting for a frame");
             match self.next() {
-                News::Frame(packet) => {
-                    self.panes.entry(packet.pane).or_default().take(&packet);
+                ServerMessage::Frame(packet) => {
+                    self.panes.entry(packet.pane).or_default().apply(&packet);
                     return packet;
                 }
-                News::Closed(frame) => panic!("closed: {frame:?}"),
-                News::Message(_) | News::Thumbnails(_) | News::Piece(..) => {}
+                ServerMessage::Closed(frame) => panic!("closed: {frame:?}"),
+                ServerMessage::Message(_)
+                | ServerMessage::Thumbnails(_)
+                | ServerMessage::Piece(..) => {}
             }
         }
     }
@@ -207,9 +209,9 @@ impl Page {
         loop {
             assert!(started.elapsed() < HANG, "timed out waiting for small pictures");
             match self.next() {
-                News::Thumbnails(pictures) => return pictures,
-                News::Closed(frame) => panic!("closed: {frame:?}"),
-                News::Message(_) | News::Frame(_) | News::Piece(..) => {}
+                ServerMessage::Thumbnails(pictures) => return pictures,
+                ServerMessage::Closed(frame) => panic!("closed: {frame:?}"),
+                ServerMessage::Message(_) | ServerMessage::Frame(_) | ServerMessage::Piece(..) => {}
             }
         }
     }
@@ -226,21 +228,21 @@ impl Page {
                 return (moment.clone(), self.texels(packet));
             }
             match self.next() {
-                News::Frame(packet) => {
-                    self.panes.entry(packet.pane).or_default().take(&packet);
+                ServerMessage::Frame(packet) => {
+                    self.panes.entry(packet.pane).or_default().apply(&packet);
                     self.acknowledge(&packet);
                     if packet.pane == 0 {
                         *shown = Some(packet);
                     }
                 }
-                News::Message(message) => {
+                ServerMessage::Message(message) => {
                     assert_ne!(message["type"], "history_error", "{message}");
                     if message["type"] == "moment" {
                         moment = Some(message);
                     }
                 }
-                News::Piece(..) | News::Thumbnails(_) => {}
-                News::Closed(frame) => panic!("closed: {frame:?}"),
+                ServerMessage::Piece(..) | ServerMessage::Thumbnails(_) => {}
+                ServerMessage::Closed(frame) => panic!("closed: {frame:?}"),
             }
         }
     }
@@ -256,20 +258,22 @@ impl Page {
         let mut recording = Vec::new();
         loop {
             match self.next() {
-                News::Piece(serial, piece) => {
+                ServerMessage::Piece(serial, piece) => {
                     self.say(&json!({ "op": "ack", "pane": 3, "serial": serial }));
                     if piece.is_empty() {
                         return recording;
                     }
                     recording.extend(piece);
                 }
-                News::Message(message) => assert_ne!(message["type"], "history_error", "{message}"),
-                News::Frame(packet) => {
-                    self.panes.entry(packet.pane).or_default().take(&packet);
+                ServerMessage::Message(message) => {
+                    assert_ne!(message["type"], "history_error", "{message}")
+                }
+                ServerMessage::Frame(packet) => {
+                    self.panes.entry(packet.pane).or_default().apply(&packet);
                     self.acknowledge(&packet);
                 }
-                News::Thumbnails(_) => {}
-                News::Closed(frame) => panic!("closed: {frame:?}"),
+                ServerMessage::Thumbnails(_) => {}
+                ServerMessage::Closed(frame) => panic!("closed: {frame:?}"),
             }
         }
     }
@@ -294,9 +298,9 @@ impl Page {
     }
 }
 
-impl Held {
+impl PaneContent {
     /// Tokens that the newest frame lacks are dropped, as pixels that were drawn over.
-    fn take(&mut self, packet: &Packet) {
+    fn apply(&mut self, packet: &Packet) {
         let token_bytes = 3 * usize::from(packet.patch_side).pow(2);
         let token = |record: &Record| match record.texels {
             u32::MAX => {
@@ -322,10 +326,10 @@ pub struct SmallPicture {
 impl SmallPicture {
     fn read(mut bytes: &[u8]) -> Vec<Self> {
         let bytes = &mut bytes;
-        assert_eq!(take::<4>(bytes), *b"FVT1");
+        assert_eq!(read_array::<4>(bytes), *b"FVT1");
         let pictures = (0..word(bytes)).map(|_| {
             let [name, width, height, _] = [0; 4].map(|_| short(bytes));
-            let age_ns = u64::from_le_bytes(take(bytes));
+            let age_ns = u64::from_le_bytes(read_array(bytes));
             let (view, rest) = bytes.split_at(usize::from(name));
             let (rgb, rest) = rest.split_at(3 * usize::from(width) * usize::from(height));
             *bytes = rest;
@@ -389,9 +393,9 @@ impl Record {
 impl Packet {
     fn read(mut bytes: &[u8]) -> Self {
         let bytes = &mut bytes;
-        assert_eq!(take::<4>(bytes), *b"FVW3");
-        let [pane, is_whole] = take::<2>(bytes);
-        let patch_side = u16::from_le_bytes(take(bytes));
+        assert_eq!(read_array::<4>(bytes), *b"FVW3");
+        let [pane, is_whole] = read_array::<2>(bytes);
+        let patch_side = u16::from_le_bytes(read_array(bytes));
         let serial = word(bytes);
         let count = word(bytes);
         let sent_count = word(bytes);
@@ -404,10 +408,10 @@ impl Packet {
             extent: [word(bytes), word(bytes)],
             tiles: [word(bytes), word(bytes)],
             fixations: vec![Default::default(); word(bytes) as usize],
-            frame_seq: u64::from_le_bytes(take(bytes)),
-            ring_sequence: u64::from_le_bytes(take(bytes)),
-            age_ns: u64::from_le_bytes(take(bytes)),
-            epoch: u64::from_le_bytes(take(bytes)),
+            frame_seq: u64::from_le_bytes(read_array(bytes)),
+            ring_sequence: u64::from_le_bytes(read_array(bytes)),
+            age_ns: u64::from_le_bytes(read_array(bytes)),
+            epoch: u64::from_le_bytes(read_array(bytes)),
             cell_grid: [short(bytes), short(bytes)],
             cell_side: word(bytes),
             cells: Vec::new(),
@@ -430,8 +434,8 @@ impl Packet {
 impl Record {
     fn read(bytes: &mut &[u8]) -> Self {
         Self {
-            x: i32::from_le_bytes(take(bytes)),
-            y: i32::from_le_bytes(take(bytes)),
+            x: i32::from_le_bytes(read_array(bytes)),
+            y: i32::from_le_bytes(read_array(bytes)),
             sx: short(bytes),
             sy: short(bytes),
             first_column: short(bytes),
@@ -439,8 +443,8 @@ impl Record {
             first_row: short(bytes),
             rows: short(bytes),
             group: short(bytes),
-            extra: take(bytes),
-            relevance: f32::from_le_bytes(take(bytes)),
+            extra: read_array(bytes),
+            relevance: f32::from_le_bytes(read_array(bytes)),
             unchanged: word(bytes),
             texels: word(bytes),
         }
@@ -448,18 +452,18 @@ impl Record {
 }
 
 fn double(bytes: &mut &[u8]) -> f64 {
-    f64::from_le_bytes(take(bytes))
+    f64::from_le_bytes(read_array(bytes))
 }
 
 fn short(bytes: &mut &[u8]) -> u16 {
-    u16::from_le_bytes(take(bytes))
+    u16::from_le_bytes(read_array(bytes))
 }
 
 fn word(bytes: &mut &[u8]) -> u32 {
-    u32::from_le_bytes(take(bytes))
+    u32::from_le_bytes(read_array(bytes))
 }
 
-fn take<const N: usize>(bytes: &mut &[u8]) -> [u8; N] {
+fn read_array<const N: usize>(bytes: &mut &[u8]) -> [u8; N] {
     let (first, rest) = bytes.split_first_chunk().unwrap();
     *bytes = rest;
     *first

@@ -25,7 +25,7 @@ const BASE: [&str; 14] = [
     "sort",
 ];
 
-/// What a bare Debian needs for `scripts/test.sh`.
+/// Packages that a bare Debian needs for `scripts/test.sh`.
 const PACKAGES: &str = "
     chromium
     cmake

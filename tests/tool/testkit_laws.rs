@@ -1,4 +1,4 @@
-//! What the tests share works on a busy machine, too.
+//! Tests of the test kit: it works on a busy machine, too.
 
 use std::fs;
 use std::io::{Read, Write};

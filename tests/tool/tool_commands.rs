@@ -17,7 +17,7 @@ use foveate_stats::NoticeCounts;
 use rustix::process::Signal;
 use serde_json::Value;
 use testkit::control::{Stage, main_view, publish, writer};
-use testkit::layouts::{self, PICTURE, Shown};
+use testkit::layouts::{self, LayoutFrame, PICTURE};
 use testkit::tool::{foveate, spawned};
 use testkit::wait::{RaisedAtLast, until};
 
@@ -386,7 +386,8 @@ fn doctor_tries_addresses_and_prints_tables_of_those_that_work() {
     assert!(without_scheme.contains("\"rtsp://192.0.2.1/main\""), "{without_scheme}");
     let (_, tables) = output.stdout.split_once("--config FILE`:\n").unwrap();
     let config = foveate_config::Config::parse(tables, Path::new("foveate.toml")).unwrap();
-    let sources: Vec<_> = config.streams.iter().map(|stream| stream.source.text()).collect();
+    let sources: Vec<_> =
+        config.streams.iter().map(|stream| stream.capture.source.text()).collect();
     assert_eq!(sources, ["test"]);
 }
 
@@ -496,7 +497,7 @@ fn a_picture_of_every_layout_is_that_of_its_finest_tokens() {
 }
 
 /// Whether a line of a box, or a cross, may pass through a pixel.
-fn is_on_a_line(shown: &Shown, x: u32, y: u32) -> bool {
+fn is_on_a_line(shown: &LayoutFrame, x: u32, y: u32) -> bool {
     let is_edge = |record: &TokenRecord| {
         let is_beside =
             (record.x0..=record.x1).contains(&x) && (record.y0..=record.y1).contains(&y);
@@ -505,7 +506,7 @@ fn is_on_a_line(shown: &Shown, x: u32, y: u32) -> bool {
     shown.records.iter().any(is_edge) || is_near_a_fixation(shown, x, y)
 }
 
-fn is_near_a_fixation(shown: &Shown, x: u32, y: u32) -> bool {
+fn is_near_a_fixation(shown: &LayoutFrame, x: u32, y: u32) -> bool {
     shown
         .fixations
         .iter()

@@ -45,7 +45,7 @@ pub struct Browser {
     next_id: u64,
     /// Documents that have been loaded.
     loads: u64,
-    /// What went wrong in the page.
+    /// Errors and warnings of the page.
     pub complaints: Vec<String>,
     _profile: TempDir,
 }
@@ -78,7 +78,7 @@ impl Browser {
         browser
     }
 
-    /// Another size of the page.
+    /// Changes the size of the page.
     pub fn resize(&mut self, width: u32, height: u32) {
         let metrics =
             json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
@@ -166,12 +166,12 @@ impl Browser {
         }
     }
 
-    /// One event of the left button.
+    /// Sends an event of the left button.
     pub fn mouse(&mut self, kind: &str, x: f64, y: f64) {
         self.mouse_with(0, kind, x, y);
     }
 
-    /// The same with keys held: [`ALT`], [`SHIFT`].
+    /// Sends an event of the left button with keys held: [`ALT`], [`SHIFT`].
     pub fn mouse_with(&mut self, held: u32, kind: &str, x: f64, y: f64) {
         let event = json!({
             "type": kind, "x": x, "y": y, "button": "left", "buttons": 1, "clickCount": 1, "modifiers": held
@@ -199,7 +199,7 @@ impl Browser {
         answer["data"].as_str().unwrap().to_owned()
     }
 
-    /// The same of the element that a selector finds.
+    /// A picture of the element that a selector finds.
     pub fn screenshot_of(&mut self, selector: &str) -> String {
         let clip = self.value(&format!(
             "(() => {{ const {{ x, y, width, height }} = document.querySelector('{selector}').getBoundingClientRect(); \

@@ -25,7 +25,7 @@ use testkit::program::write_program;
 use testkit::tool::foveate;
 use testkit::users;
 use testkit::wait::until;
-use testkit::web_server::{News, Page, Web};
+use testkit::web_server::{Page, ServerMessage, Web};
 
 const VIEW: &str = "camera/main";
 
@@ -451,8 +451,8 @@ fn an_acknowledgement_of_another_packet_counts_for_nothing() {
     for _ in 0..2 {
         loop {
             match page.next() {
-                News::Message(message) if message["type"] == "report" => break,
-                News::Message(_) => {}
+                ServerMessage::Message(message) if message["type"] == "report" => break,
+                ServerMessage::Message(_) => {}
                 other => panic!("{other:?}"),
             }
         }
@@ -571,8 +571,10 @@ fn greeted(web: &Web, count: usize) -> Vec<Page> {
 fn closed(page: &mut Page) -> (u16, String) {
     loop {
         match page.next() {
-            News::Closed(Some(close)) => return (close.code.into(), close.reason.to_string()),
-            News::Closed(None) => panic!("closed without a reason"),
+            ServerMessage::Closed(Some(close)) => {
+                return (close.code.into(), close.reason.to_string());
+            }
+            ServerMessage::Closed(None) => panic!("closed without a reason"),
             _ => {}
         }
     }
@@ -644,8 +646,8 @@ fn a_page_steers_until_release_or_close() {
         first.say(&look);
         loop {
             match first.next() {
-                News::Message(message) if message["type"] == "looking" => break true,
-                News::Message(message) if message["type"] == "refused" => break false,
+                ServerMessage::Message(message) if message["type"] == "looking" => break true,
+                ServerMessage::Message(message) if message["type"] == "refused" => break false,
                 _ => {}
             }
         }
@@ -685,8 +687,8 @@ fn what_no_page_says_closes_the_connection() {
         page.say_text(words);
         let close = loop {
             match page.next() {
-                News::Closed(close) => break close.unwrap(),
-                News::Message(_) => {}
+                ServerMessage::Closed(close) => break close.unwrap(),
+                ServerMessage::Message(_) => {}
                 other => panic!("{other:?}"),
             }
         };

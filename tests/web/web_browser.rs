@@ -9,10 +9,10 @@ use foveate_ring::TokenRecord;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use testkit::control::Stage;
-use testkit::daemon::{Belongings, Daemon, Feed, Follower, Place};
+use testkit::daemon::{Daemon, Feed, Follower, Place, ProcessResources};
 use testkit::film::encode;
 use testkit::footage;
-use testkit::layouts::{self, PICTURE, Shown};
+use testkit::layouts::{self, LayoutFrame, PICTURE};
 use testkit::wait::until;
 use testkit::web_server::Web;
 
@@ -677,10 +677,10 @@ fn nothing_grows_while_frames_pass() {
     let web = Web::start(&place.socket(), &["--history", "256KiB"]);
     let mut browser = opened(&web, "#view=camera/main&boxes&changes&relevance&gaze");
     after_frames(&mut browser, 300);
-    let (heap, server) = (browser.heap_bytes(), Belongings::of(web.id()));
+    let (heap, server) = (browser.heap_bytes(), ProcessResources::of(web.id()));
     let nodes = browser.number("document.querySelectorAll('*').length");
     after_frames(&mut browser, 600);
-    let (later, server_later) = (browser.heap_bytes(), Belongings::of(web.id()));
+    let (later, server_later) = (browser.heap_bytes(), ProcessResources::of(web.id()));
     // A minute of plots fills meanwhile, and Chromium compiles. What is kept of frames would be more: the records alone of 600 are
     // 4 MB.
     assert!(later < heap + 1.2e6, "the page grew from {heap} to {later} bytes");
@@ -1120,7 +1120,7 @@ fn prepare_screenshot(browser: &mut Browser, name: &str) {
 
 /// Asserts that the picture is the tokens: equal at full resolution, where coarser ones are smoothed between the
 /// texels around, and black where there is none.
-fn assert_draws(shown: &Shown, browser: &mut Browser) {
+fn assert_draws(shown: &LayoutFrame, browser: &mut Browser) {
     let pixels = browser.value("[...pixelsOf('picture')]");
     let pixels: Vec<u8> = serde_json::from_value(pixels).unwrap();
     let side = shown.view.format.patch_side;
@@ -1153,8 +1153,8 @@ fn assert_draws(shown: &Shown, browser: &mut Browser) {
     }
 }
 
-/// What [`READ_RECORDS`] should find.
-fn records_as_read(shown: &Shown) -> Value {
+/// The records that [`READ_RECORDS`] should find.
+fn records_as_read(shown: &LayoutFrame) -> Value {
     let record = |record: &TokenRecord| {
         let TokenRecord { x, y, sx, sy, extra_width, extra_height, .. } = *record;
         let TokenRecord { first_column, columns, first_row, rows, group, .. } = *record;

@@ -29,10 +29,10 @@ use zenoh::Wait;
                   Environment: RUST_LOG sets the log level, FOVEATE_SOCKET the socket, ROS_DOMAIN_ID the domain."
 )]
 struct Arguments {
-    /// The views, as `foveate ls` names them; they need not be there yet
+    /// The views, as `foveate ls` names them; they may appear later
     #[arg(value_name = "STREAM/VIEW", required = true)]
     views: Vec<ViewName>,
-    /// The daemon's socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY,
+    /// The daemon's socket [default: $FOVEATE_SOCKET, else the first foveate.sock that exists in $RUNTIME_DIRECTORY,
     /// $XDG_RUNTIME_DIR/foveate and /run/foveate]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,

@@ -53,7 +53,7 @@ pub struct Header<'a> {
 }
 
 impl<'a> Header<'a> {
-    /// Of a frame: when it was captured.
+    /// The header of a frame: its capture time.
     pub fn of(head: &FrameHead, frame_id: &'a str) -> Self {
         Self { stamp_ns: head.stamp.capture_unix_ns, frame_id }
     }
@@ -108,7 +108,7 @@ pub fn camera_info(
         writer.write_string(&camera.calibration.distortion);
         sequence(writer, &camera.calibration.coefficients, Writer::write_f64);
         k.into_iter().chain(r).chain(p).for_each(|number| writer.write_f64(number));
-        // Neither binned nor cut.
+        // Binning and region of interest: none.
         (0..6).for_each(|_| writer.write_u32(0));
         writer.write_bool(false);
     }))
@@ -174,7 +174,7 @@ pub struct PointStamped {
 }
 
 impl PointStamped {
-    /// Reads one.
+    /// Parses a message.
     ///
     /// # Errors
     ///

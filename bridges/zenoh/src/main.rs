@@ -30,10 +30,10 @@ use zenoh::Wait;
                   Environment: RUST_LOG sets the log level, FOVEATE_SOCKET the socket."
 )]
 struct Arguments {
-    /// The views, as `foveate ls` names them; they need not be there yet
+    /// The views, as `foveate ls` names them; they may appear later
     #[arg(value_name = "STREAM/VIEW", required = true)]
     views: Vec<ViewName>,
-    /// The daemon's socket [default: $FOVEATE_SOCKET, else the first foveate.sock there is in $RUNTIME_DIRECTORY,
+    /// The daemon's socket [default: $FOVEATE_SOCKET, else the first foveate.sock that exists in $RUNTIME_DIRECTORY,
     /// $XDG_RUNTIME_DIR/foveate and /run/foveate]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
@@ -53,10 +53,10 @@ struct Arguments {
     /// Publish a whole frame each COUNT messages, whatever changed: 1 leaves nothing out, 0 sends one when a reader asks
     #[arg(long, value_name = "COUNT", default_value_t = 0)]
     whole_every: u64,
-    /// Let nobody steer the views
+    /// Refuse to steer the views
     #[arg(long)]
     read_only: bool,
-    /// How often to publish counts and state, in seconds
+    /// Interval of publishing counts and state, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=3600))]
     status_every: u64,
 }
@@ -155,7 +155,7 @@ fn checked_host(host: Option<String>) -> Result<String, Failure> {
     Ok(host)
 }
 
-/// No two runs begin in the same nanosecond.
+/// A number that differs between runs: the nanosecond of the start.
 fn run_number() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)

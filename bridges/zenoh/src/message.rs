@@ -58,9 +58,9 @@ pub const NEW_TEXELS: u32 = NEW_RECORD - 1;
 pub struct Message {
     /// The payload.
     pub bytes: Vec<u8>,
-    /// Whether it holds the whole frame.
+    /// Whether the message holds the whole frame.
     pub is_whole: bool,
-    /// Tokens whose texels it holds.
+    /// Tokens whose texels are in the message.
     pub texels: usize,
 }
 
@@ -83,7 +83,7 @@ struct Segment {
     description: Vec<u8>,
     /// Size of the texels of a token.
     token_bytes: usize,
-    /// Whether a frame of it was sent.
+    /// Whether a frame of the segment was sent.
     is_begun: bool,
 }
 
@@ -110,7 +110,7 @@ impl Encoder {
     /// Takes `frame`, in exchange for one that is no longer needed, as the next in order, and makes its message if `is_wanted`.
     ///
     /// The message is whole if `is_whole`, if it is the first of its segment, or if no token has stayed as it was.
-    pub fn take(
+    pub fn encode(
         &mut self,
         frame: &mut TokenFrameBuf,
         is_wanted: bool,

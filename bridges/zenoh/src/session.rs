@@ -4,18 +4,18 @@ use std::path::Path;
 
 use zenoh::{Config, Session, Wait};
 
-/// Where a bridge meets others.
+/// Addresses at which a bridge meets other Zenoh peers.
 #[derive(Clone, Debug, Default)]
 pub struct Endpoints<'a> {
-    /// To connect to, such as `tcp/192.0.2.7:7447`.
+    /// Addresses to connect to, such as `tcp/192.0.2.7:7447`.
     pub connect: &'a [String],
-    /// To listen on.
+    /// Addresses to listen on.
     pub listen: &'a [String],
     /// A configuration of Zenoh, to which the others are added.
     pub file: Option<&'a Path>,
 }
 
-/// Why there is no session.
+/// Reason why the session cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
     /// The configuration is wrong.

@@ -48,14 +48,14 @@ pub struct Steering {
 }
 
 impl Steering {
-    /// Of the daemon that listens on `socket`.
+    /// Steers the views of the daemon that listens on `socket`.
     pub fn new(socket: PathBuf) -> Self {
         Self { socket, clients: Mutex::default() }
     }
 
     /// Answers `query` about `view`, later and on another thread.
     pub fn ask(self: &Arc<Self>, view: &ViewName, query: Query) {
-        // Before anything of it is kept.
+        // Check the size before keeping a copy.
         if let Err(refusal) = check_size(&query) {
             return answer(&query, &refused(&refusal));
         }
@@ -94,7 +94,7 @@ impl Steering {
                 Err(RecvTimeoutError::Disconnected) => return,
                 Err(RecvTimeoutError::Timeout) => {
                     let mut clients = self.clients.lock();
-                    // One that came meanwhile is answered first.
+                    // A request that arrived meanwhile is answered first.
                     match queries.try_recv() {
                         Ok(query) => {
                             drop(clients);

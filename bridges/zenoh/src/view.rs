@@ -27,7 +27,7 @@ const SLICE: Duration = Duration::from_millis(100);
 /// Pause before a view that has ended, or is unknown, is asked for again.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// What all views of a bridge share.
+/// Settings that all views of a bridge share.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The daemon's socket.
@@ -36,9 +36,9 @@ pub struct Settings {
     pub host: String,
     /// Identity of this run of the bridge.
     pub run: u64,
-    /// Every how many messages one is whole, whatever changed; 0 for never.
+    /// Interval of messages that hold the whole frame, in messages; 0 for never.
     pub whole_every: u64,
-    /// How often the status is published.
+    /// Interval at which the status is published.
     pub status_every: Duration,
 }
 
@@ -47,17 +47,17 @@ pub struct Settings {
 struct Counts {
     /// Messages published.
     messages: AtomicU64,
-    /// Of these, whole ones.
+    /// Messages that held the whole frame.
     whole: AtomicU64,
-    /// Bytes of their payloads.
+    /// Bytes of the payloads.
     bytes: AtomicU64,
     /// Tokens of the frames published.
     tokens: AtomicU64,
-    /// Of these, tokens whose texels were in the message.
+    /// Tokens of the published frames whose texels were in the message.
     texels: AtomicU64,
     /// Frames of the ring that were not published because this bridge, or the network, was busy with an earlier one.
     skipped: AtomicU64,
-    /// Frames that nobody subscribed to.
+    /// Frames that were not published because they had no subscriber.
     unread: AtomicU64,
     /// Frames that Zenoh took no message of.
     failed: AtomicU64,
@@ -265,10 +265,10 @@ impl View {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let every = self.settings.whole_every;
         let is_due = every != 0 && of(&counts.messages).is_multiple_of(every);
-        // Whoever has just come has nothing yet.
+        // A new subscriber has no frame yet.
         let is_whole = is_due || !std::mem::replace(was_wanted, is_wanted);
         // Queries are answered meanwhile: only the encoding is under the lock.
-        let message = self.shared.encoder.lock().take(frame, is_wanted, is_whole);
+        let message = self.shared.encoder.lock().encode(frame, is_wanted, is_whole);
         if self.alive.is_none() {
             self.alive = self.session.liveliness().declare_token(self.key.clone()).wait().ok();
         }
@@ -298,7 +298,7 @@ impl View {
         }
     }
 
-    /// Says a state at once, if it is another one.
+    /// Publishes a state at once if it differs from the last one.
     fn set_state(&self, state: &'static str, reason: &str) {
         let mut held = self.shared.state.lock();
         if (held.0, held.1.as_str()) == (state, reason) {

@@ -13,8 +13,8 @@ import math
 import operator
 import os
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar, cast
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, SupportsFloat, SupportsIndex, TypeVar, cast
 
 import numpy as np
 
@@ -117,7 +117,7 @@ def hierarchical_attention(
     return cast(Array, _tensor_attention(torch, arrays, settings))
 
 
-def _check_kind(name: str, array: Any, torch: Any) -> None:
+def _check_kind(name: str, array: object, torch: Any) -> None:
     if torch is not None:
         if not isinstance(array, torch.Tensor):
             raise TypeError(f"{name} is a {type(array).__name__} and q a tensor: give all three of one kind")
@@ -132,7 +132,7 @@ def _check_kind(name: str, array: Any, torch: Any) -> None:
 
 
 def _settings(
-    arrays: tuple[Any, Any, Any], grid: Any, coarse: Any, top: Any, levels: Any, bias: Any, scale: Any
+    arrays: tuple[Any, Any, Any], grid: object, coarse: object, top: object, levels: object, bias: object, scale: object
 ) -> _Settings:
     q, k, v = arrays
     for name, array in (("k", k), ("v", v)):
@@ -175,7 +175,7 @@ def _settings(
     return _Settings((rows, columns), side, tops, biases, factor)
 
 
-def _grid(grid: Any) -> tuple[int, int]:
+def _grid(grid: object) -> tuple[int, int]:
     if not isinstance(grid, (tuple, list)) or len(grid) != 2:
         raise TypeError(f"grid={grid!r} (expected a pair, rows and columns)")
     rows, columns = (_whole("grid", side) for side in grid)
@@ -184,18 +184,18 @@ def _grid(grid: Any) -> tuple[int, int]:
     return rows, columns
 
 
-def _whole(name: str, value: Any) -> int:
+def _whole(name: str, value: object) -> int:
     try:
-        return operator.index(value)
+        return operator.index(cast(SupportsIndex, value))
     except TypeError:
         raise TypeError(f"{name}={value!r} (expected a whole number)") from None
 
 
-def _number(name: str, value: Any) -> float:
+def _number(name: str, value: object) -> float:
     if isinstance(value, str):
         raise TypeError(f"{name}={value!r} (expected a number)")
     try:
-        number = float(value)
+        number = float(cast(SupportsFloat, value))
     except (TypeError, ValueError):
         raise TypeError(f"{name}={value!r} (expected a number)") from None
     if not math.isfinite(number) or float(np.finfo(np.float32).max) < abs(number):
@@ -203,9 +203,9 @@ def _number(name: str, value: Any) -> float:
     return number
 
 
-def _numbers(name: str, values: Any, count: int) -> list[float]:
+def _numbers(name: str, values: object, count: int) -> list[float]:
     try:
-        numbers = [_number(name, value) for value in values]
+        numbers = [_number(name, value) for value in cast(Iterable[object], values)]
     except TypeError:
         raise TypeError(f"{name}={values!r} (expected numbers, one for each level)") from None
     if len(numbers) != count:

@@ -71,9 +71,9 @@ pub(crate) struct BlockScratch {
     pub(crate) weight_sums: Vec<f32>,
     /// Weighted sums of the values, not yet divided by `weight_sums`; each is padded to the stride of values.
     pub(crate) results: Vec<f32>,
-    /// Of each level.
+    /// Scores of each level.
     scores: Vec<Scores>,
-    /// Of each level from the first.
+    /// Visits of each level, from the first.
     visits: Vec<Visits>,
     /// Places of the cells that each query opened, of the level at hand and of the one above.
     opened: Vec<Vec<u32>>,

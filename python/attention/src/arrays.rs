@@ -11,11 +11,11 @@ use numpy::{IntoPyArray, PyArray3, PyReadonlyArray3, PyReadonlyArrayDyn, PyUntyp
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
-pub(crate) type Found<'py, T> = PyResult<Bound<'py, PyArray3<T>>>;
+pub(crate) type AttentionResult<'py, T> = PyResult<Bound<'py, PyArray3<T>>>;
 pub(crate) type Numbers<'py, T> = PyReadonlyArray3<'py, T>;
 
 /// `grid`, `coarse`, `tops`, `biases` and `scale`.
-pub(crate) type Asked = ((usize, usize), usize, Vec<f64>, Vec<f32>, f32);
+pub(crate) type AttentionOptions = ((usize, usize), usize, Vec<f64>, Vec<f32>, f32);
 
 macro_rules! function {
     ($name:ident, $number:ty) => {
@@ -26,9 +26,9 @@ macro_rules! function {
             q: Numbers<'py, $number>,
             k: Numbers<'py, $number>,
             v: Numbers<'py, $number>,
-            asked: Asked,
+            asked: AttentionOptions,
             threads: NonZeroUsize,
-        ) -> Found<'py, $number> {
+        ) -> AttentionResult<'py, $number> {
             compute(py, [&q, &k, &v], asked, |plan, tensors| {
                 plan.run(Instructions::best(), threads, tensors);
                 Ok(())
@@ -64,9 +64,9 @@ pub(crate) fn owned<'py>(array: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny
 pub(crate) fn compute<'py, T: Element + numpy::Element + Default>(
     py: Python<'py>,
     arrays: [&Numbers<'py, T>; 3],
-    ((rows, columns), coarse, tops, biases, scale): Asked,
+    ((rows, columns), coarse, tops, biases, scale): AttentionOptions,
     run: impl FnOnce(&AttentionPlan, Tensors<'_, T>) -> PyResult<()> + Send,
-) -> Found<'py, T> {
+) -> AttentionResult<'py, T> {
     let [q, k, v] = arrays.map(|array| array.shape());
     let shape = Shape { heads: q[0], queries: q[1], rows, columns, width: q[2], value_width: v[2] };
     let expected = [[q[0], shape.keys(), q[2]], [q[0], shape.keys(), v[2]]];

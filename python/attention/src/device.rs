@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use pyo3::prelude::*;
 
 use crate::DeviceError;
-use crate::arrays::{Asked, Found, Numbers, compute};
+use crate::arrays::{AttentionOptions, AttentionResult, Numbers, compute};
 
 /// A device, open, with the passes compiled. Calls wait for each other. In a fork of its process, where the device is not, the package
 /// does not use it, and it is not dropped.
@@ -37,20 +37,20 @@ impl AttentionDevice {
         q: Numbers<'py, f32>,
         k: Numbers<'py, f32>,
         v: Numbers<'py, f32>,
-        asked: Asked,
-    ) -> Found<'py, f32> {
+        asked: AttentionOptions,
+    ) -> AttentionResult<'py, f32> {
         compute(py, [&q, &k, &v], asked, |plan, tensors| self.run(plan, tensors))
     }
 
-    /// The same of numbers of half precision.
+    /// Like `attention`, for numbers of half precision.
     fn attention_f16<'py>(
         &self,
         py: Python<'py>,
         q: Numbers<'py, f16>,
         k: Numbers<'py, f16>,
         v: Numbers<'py, f16>,
-        asked: Asked,
-    ) -> Found<'py, f16> {
+        asked: AttentionOptions,
+    ) -> AttentionResult<'py, f16> {
         compute(py, [&q, &k, &v], asked, |plan, tensors| self.run(plan, tensors))
     }
 }

@@ -50,6 +50,8 @@ def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "PYTHONPATH": path, **environment},
+        # The sources without their library may lie in the present folder, which Python would search first.
+        cwd=tempfile.gettempdir(),
         capture_output=True,
         text=True,
         timeout=120,

@@ -13,12 +13,17 @@ Example::
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import daft
 import pyarrow as pa
 
 from . import datasets
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .keys import LayoutKeys
 
 #: Items of a batch.
 _BATCH = 64
@@ -30,7 +35,7 @@ def tokenizer(
     batch_size: int = _BATCH,
     backend: str = "cpu",
     threads: int = 1,
-    **layout: Any,
+    **layout: Unpack[LayoutKeys],
 ) -> Callable[..., daft.Expression]:
     """A function of columns that returns a column of rows, as structs of the columns of :mod:`foveate_engine.datasets`.
 
@@ -46,14 +51,17 @@ def tokenizer(
     """
     if "every" in layout:
         raise TypeError("every: a clip has several rows, and Daft expects one for each item; use an Encoder, or Ray")
-    given = {"backend": backend, "threads": threads, **layout}
-    encoder = datasets.Encoder(**given)
+
+    def make_encoder() -> datasets.Encoder:
+        return datasets.Encoder(backend=backend, threads=threads, **layout)
+
+    encoder = make_encoder()
     fields = pa.struct(list(encoder.schema))
     encoder.close()
 
     class Tokenizer:
         def __init__(self) -> None:
-            self._encoder = datasets.Encoder(**given)
+            self._encoder = make_encoder()
 
         def encode(self, path: daft.Series, *others: daft.Series) -> pa.Array:
             columns = dict(zip(("path", "bytes", "fixation"), (path, *others), strict=True))

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +30,11 @@ from numpy.typing import NDArray
 from ._native import BackendError, EngineError
 from .arrays import BLACK, Color
 from .engine import MAX_PIXELS, Engine, color_of, decode, gray_of, pixels_of
-from .tokens import TOKEN, Tokens, layout_keys, spec
+from .keys import LayoutKeys, layout_keys
+from .tokens import TOKEN, Tokens, spec
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 #: Fields of ``tokens``, each as in :data:`foveate_engine.TOKEN`; ``box`` is x0, y0, x1 and y1. ``relevance`` is
 #: float32, all others are int32.
@@ -39,7 +43,7 @@ TOKEN_FIELDS = (
     *("first_column", "columns", "first_row", "rows", "relevance"),
 )
 
-#: Where the corners of a box are in ``box``.
+#: Columns of the four corners in ``box``, in its order.
 _CORNERS = ("x0", "y0", "x1", "y1")
 
 #: Types of the texels in a table; a bfloat16 is its bits.
@@ -48,7 +52,7 @@ _TEXELS = {"u8": pa.uint8(), "f16": pa.float16(), "bf16": pa.uint16(), "f32": pa
 #: Pictures that take more bytes than this are sampled before the next is decoded.
 _DECODED_BYTES = 128 << 20
 
-#: What :meth:`Encoder.write` says of each item.
+#: Columns of the table that :meth:`Encoder.write` returns, with a row for each item.
 WRITTEN = pa.schema(
     [
         pa.field("id", pa.string()),
@@ -64,9 +68,9 @@ WRITTEN = pa.schema(
 class Item:
     """A picture or clip to encode.
 
-    :ivar id: Hash of what follows and the options.
-    :ivar source: Its path; for bytes without one ``sha256:`` and their hash.
-    :ivar content: Its bytes; None are those of the file.
+    :ivar id: Hash of the source, the fixation and the options.
+    :ivar source: Path of the picture or clip; for bytes without a path ``sha256:`` and their hash.
+    :ivar content: Bytes of the picture or clip; None reads the file.
     :ivar fixation: Where to look, x and y in source pixels of each point; None is the middle.
     """
 
@@ -100,7 +104,7 @@ class Encoder:
         max_pixels: int = MAX_PIXELS,
         background: Color = BLACK,
         gray_range: tuple[int, int] | None = None,
-        **layout: Any,
+        **layout: Unpack[LayoutKeys],
     ) -> None:
         """
         :param every: None for pictures. Of clips, the first frame of every so many seconds is kept; 0 keeps all. Clips
@@ -112,7 +116,7 @@ class Encoder:
         :param max_pixels: a picture of more is an item that cannot be read.
         :param background: R, G and B, 0 to 255, on which what is transparent is composited.
         :param gray_range: as for :func:`foveate_engine.decode`.
-        :param layout: the arguments of :func:`foveate_engine.tokens.layout_keys`.
+        :param layout: keys of :class:`foveate_engine.keys.LayoutKeys`.
         :raises TypeError: if there is no such argument.
         :raises ValueError: if one is wrong, or does not go with another.
         :raises BackendError: if there is no such device.
@@ -294,7 +298,7 @@ def remaining(
     every: float | None = None,
     background: Color = BLACK,
     gray_range: tuple[int, int] | None = None,
-    **layout: Any,
+    **layout: Unpack[LayoutKeys],
 ) -> pa.Table:
     """Items that a folder does not hold yet, each once, with all of their columns.
 
@@ -378,12 +382,12 @@ def _points(given: Any) -> list[list[float]]:
 
 
 def _options(
-    every: float | None, background: Color, gray_range: tuple[int, int] | None, layout: Mapping[str, Any]
+    every: float | None, background: Color, gray_range: tuple[int, int] | None, layout: LayoutKeys
 ) -> dict[str, Any]:
-    """What ids depend on, beside the source and the fixation."""
+    """The options that an id depends on, besides the source and the fixation."""
     if every is not None and not (math.isfinite(every) and 0 <= every):
         raise ValueError(f"every={every} (expected seconds from 0 on, or None for pictures)")
-    keys = {key: value for key, value in layout_keys(**layout).items() if value is not None}
+    keys: dict[str, Any] = {key: value for key, value in layout_keys(**layout).items() if value is not None}
     if background != BLACK:
         keys["background"] = list(background)
     if gray_range is not None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike, fspath
 from types import TracebackType
-from typing import Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +19,11 @@ from . import _native
 from ._native import EngineError
 from .arrays import BLACK, Color, Colorimetry, Image, Picture, picture
 from .batches import Batches, Fixation, each, maps, pictures
-from .tokens import Tokens, layout_keys, made, spec
+from .keys import LayoutKeys, layout_keys
+from .tokens import Tokens, made, spec
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 #: What a tile looks like, in sums over its pixels; ``docs/reference/relevance.md`` says what they are.
 FEATURES = np.dtype(
@@ -149,7 +153,7 @@ class Engine(_OnBackend):
         range: str | None = None,
         relevance: ArrayLike | Sequence[ArrayLike | None] | None = None,
         background: Color = BLACK,
-        **layout: Any,
+        **layout: Unpack[LayoutKeys],
     ) -> list[Tokens]:
         """Tokens of many pictures of one size, the same bytes as one by one: on a GPU up to 32 of them in one submission, on
         the CPU a picture to each thread.
@@ -160,7 +164,7 @@ class Engine(_OnBackend):
             middle.
         :param format: as for :meth:`pyramid`; so are ``matrix``, ``range`` and ``background``.
         :param relevance: a map for each picture, or None; as for :meth:`Pyramid.sample`.
-        :param layout: the arguments of :func:`foveate_engine.tokens.layout_keys`.
+        :param layout: keys of :class:`foveate_engine.keys.LayoutKeys`.
         :returns: the tokens of each picture, in order.
         :raises TypeError: as for :meth:`pyramid`.
         :raises ValueError: if the pictures differ in size or format, or an argument is wrong.
@@ -189,7 +193,7 @@ class Engine(_OnBackend):
         max_pixels: int = MAX_PIXELS,
         background: Color = BLACK,
         gray_range: tuple[int, int] | str | None = None,
-        **layout: Any,
+        **layout: Unpack[LayoutKeys],
     ) -> Folder:
         """Tokens of the pictures of a folder, of any size, decoded ahead on threads of their own, within 512 MiB; those of
         one size are sampled together.
@@ -206,7 +210,7 @@ class Engine(_OnBackend):
         :param gray_range: (low, high), the samples of 16-bit gray that become black and white; ``"auto"`` takes those of
             each picture, without the outermost thousandth; None takes (0, 65535), and warns where samples become equal.
             ``tokens.gray_range`` has it.
-        :param layout: the arguments of :func:`foveate_engine.tokens.layout_keys`.
+        :param layout: keys of :class:`foveate_engine.keys.LayoutKeys`.
         :returns: an iterator of the tokens of each file; ``tokens.source`` is its path.
         :raises FileNotFoundError: if there is no such folder; other OSErrors if it cannot be read.
         :raises ValueError: if it has no pictures, or an argument is wrong.
@@ -226,7 +230,7 @@ class Engine(_OnBackend):
         max_pixels: int = MAX_PIXELS,
         background: Color = BLACK,
         gray_range: tuple[int, int] | str | None = None,
-        **layout: Any,
+        **layout: Unpack[LayoutKeys],
     ) -> Video:
         """Tokens of every frame of a clip, as ``foveate extract`` makes them; needs a build with the feature ``gst``.
 
@@ -241,7 +245,7 @@ class Engine(_OnBackend):
             for others.
         :param max_pixels: as for :meth:`folder`, of a folder of pictures; so are ``background`` and ``gray_range``, of a
             clip too, where ``"auto"`` takes the samples of the first frame.
-        :param layout: the arguments of :func:`foveate_engine.tokens.layout_keys`.
+        :param layout: keys of :class:`foveate_engine.keys.LayoutKeys`.
         :returns: an iterator of the tokens of each frame.
         :raises EngineError: if this build has no GStreamer, or the clip cannot be played; of a clip that fails later, the
             frames before have been given.
@@ -544,14 +548,14 @@ class Pyramid:
         fixation: Fixation | None = None,
         *,
         relevance: ArrayLike | None = None,
-        **layout: Any,
+        **layout: Unpack[LayoutKeys],
     ) -> Tokens:
         """Tokens of the newest picture, byte for byte those of the daemon for the same place.
 
         :param fixation: where to look, x and y in source pixels, or several such points; by default the middle.
         :param relevance: how much each part of the picture matters, [rows, columns] of cells that divide it evenly: weights
             from 1/16 to 16 (others are clamped), such as :meth:`relevance` returns.
-        :param layout: the arguments of :func:`foveate_engine.tokens.layout_keys`: ``layout``, ``budget``, ``patch``,
+        :param layout: keys of :class:`foveate_engine.keys.LayoutKeys`: ``layout``, ``budget``, ``patch``,
             ``dtype`` and more.
         :raises TypeError: if there is no such argument.
         :raises ValueError: if one is wrong, or does not go with another.
@@ -637,17 +641,20 @@ def color_of(given: Color) -> Color:
     raise ValueError(f"background={given!r} (expected R, G and B, each a whole number from 0 to 255)")
 
 
-def gray_of(given: Any) -> Any:
-    """How 16-bit gray is scaled, as the engine takes it.
+_GrayRange = TypeVar("_GrayRange", bound="tuple[int, int] | str | None")
 
-    :raises ValueError: if it is no range.
+
+def gray_of(given: _GrayRange) -> _GrayRange:
+    """The scaling of 16-bit gray, as the engine takes it.
+
+    :raises ValueError: if the range is invalid.
     """
     if given is None or given == "auto":
         return given
     if isinstance(given, (tuple, list)) and len(given) == 2 and all(isinstance(sample, int) for sample in given):
         low, high = given
         if 0 <= low < high <= 65535:
-            return (low, high)
+            return cast(_GrayRange, (low, high))
     raise ValueError(f'gray_range={given!r} (expected (low, high) with 0 <= low < high <= 65535, "auto" or None)')
 
 

@@ -18,11 +18,16 @@ Example::
 from __future__ import annotations
 
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from . import datasets
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .keys import LayoutKeys
 
 
 class Tokenizer:
@@ -40,7 +45,7 @@ class Tokenizer:
         every: float | None = None,
         backend: str = "cpu",
         threads: int = 1,
-        **layout: Any,
+        **layout: Unpack[LayoutKeys],
     ) -> None:
         """
         :param folder: where rows are written, as Parquet; all nodes must see it. None returns them instead.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -194,8 +193,8 @@ def made(
 def spec(keys: Mapping[str, Any]) -> _native.Spec:
     """A checked layout and token format.
 
-    :param keys: keyword arguments of :func:`layout_keys`; those that are None are left out.
-    :raises ValueError: if one of them is wrong, or does not go with another.
+    :param keys: keys of :class:`foveate_engine.keys.LayoutKeys`, and ``gaze``; those that are None are left out.
+    :raises ValueError: if a key is wrong, or two exclude each other.
     """
     given = {key: value for key, value in keys.items() if value is not None}
     try:
@@ -208,54 +207,3 @@ def spec(keys: Mapping[str, Any]) -> _native.Spec:
 @lru_cache(maxsize=64)
 def _spec(keys: str) -> _native.Spec:
     return _native.Spec(keys)
-
-
-def layout_keys(
-    *,
-    layout: str = "foveal",
-    budget: int = 273,
-    patch: int = 16,
-    dtype: str = "f16",
-    normalisation: str | Mapping[str, Sequence[float]] | None = None,
-    outside: str | None = None,
-    rounding: str | None = None,
-    share: float | None = None,
-    blocks: int | None = None,
-    min_step: float | None = None,
-    aspect: float | None = None,
-    e0: float | None = None,
-    foveae: int | None = None,
-    coarsest: int | None = None,
-    preset: str | None = None,
-    strides: Sequence[int] | None = None,
-    grids: Sequence[int] | None = None,
-    memory: str | None = None,
-) -> dict[str, Any]:
-    """Where tokens lie, and what they look like in memory; the keys are those of a view of the daemon, and mean the same.
-
-    :param layout: ``"foveal"``, the default here, as calls say where to look; ``"adaptive"``, the default of the daemon,
-        ``"inset"``, ``"uniform"``, ``"directional"``, ``"rings"`` or ``"windows"``.
-    :param budget: most tokens.
-    :param patch: P: side of a token in texels, even, 8 to 64; of windows 224 to 1024.
-    :param dtype: ``"u8"``, ``"f16"``, ``"bf16"`` or ``"f32"``.
-    :param normalisation: ``"none"``, ``"unit"``, ``"imagenet"``, ``"clip"``, ``"siglip"``, or {"mean": [r, g, b], "std": [r,
-        g, b]}; by default ``"imagenet"``, and ``"none"`` for uint8.
-    :param outside: what a texel without a real pixel is: ``"edge"`` or ``"mean"``.
-    :param rounding: ``"half-up"`` or ``"floor"``.
-    :param share: share of the budget that goes to blocks, 0 to 0.99 (inset).
-    :param blocks: most fixations, each with a block, 1 to 8 (inset).
-    :param min_step: fewest source pixels per texel of a block, 1 to 64 (inset).
-    :param aspect: columns of a block for each of its rows, 0.05 to 20 (inset).
-    :param e0: eccentricity in pixels at which magnification has halved (foveal, directional).
-    :param foveae: most fixations, 1 to 8 (foveal).
-    :param coarsest: no token is above this level, as far as the budget allows (foveal).
-    :param preset: name of a trained model's rings (rings).
-    :param strides: source pixels per texel of each ring (rings).
-    :param grids: patches along a side of each ring (rings).
-    :param memory: what the consumer keeps between frames, ``"none"`` or ``"canvas"`` (adaptive).
-    """
-    return dict(locals())
-
-
-#: Names of the arguments of :func:`layout_keys`.
-LAYOUT_KEYS = tuple(inspect.signature(layout_keys).parameters)

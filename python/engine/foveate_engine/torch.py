@@ -7,14 +7,18 @@ share in each.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
 from .engine import weights
-from .tokens import LAYOUT_KEYS, TOKEN, layout_keys, spec
+from .keys import LayoutKeys, layout_keys
+from .tokens import TOKEN, spec
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 #: Types of images, and those in which their means are made.
 _SUM_DTYPES = {
@@ -49,7 +53,7 @@ def sample(
     fixations: torch.Tensor | ArrayLike | None = None,
     *,
     relevance: torch.Tensor | ArrayLike | None = None,
-    **layout: Any,
+    **layout: Unpack[LayoutKeys],
 ) -> TokenBatch:
     """Tokens of images, at the places where an :class:`foveate_engine.Engine` has them, differentiable with respect to
     the images.
@@ -69,26 +73,21 @@ def sample(
         layout's ``foveae``); None is the middle.
     :param relevance: how much each part of an image matters, [rows, columns] for all, or [B, rows, columns]; see
         :meth:`foveate_engine.Pyramid.sample`.
-    :param layout: the arguments of :func:`foveate_engine.tokens.layout_keys`, without ``dtype`` and ``rounding``. With
+    :param layout: keys of :class:`foveate_engine.keys.LayoutKeys`, without ``dtype`` and ``rounding``. With
         a ``normalisation`` the texels are (mean of the pixels - ``mean``) / ``std``, for images in 0 to 1; ``"none"``,
         the default, leaves them as they are.
     :raises TypeError: if the images are not a tensor of such a type, or an argument is unknown.
     :raises ValueError: if a shape is wrong, or an argument does not go with another.
     """
     _check_images(images)
-    for key in _STORAGE_KEYS:
-        if layout.get(key) is not None:
+    for key, value in layout.items():
+        if key in _STORAGE_KEYS and value is not None:
             raise ValueError(
-                f"{key}={layout[key]!r} says how the engine stores tokens; "
+                f"{key}={value!r} says how the engine stores tokens; "
                 "those of a tensor have its own type and are not rounded: "
                 f"leave {key} out, and convert the images (images.half()) or the result"
             )
-    unknown = set(layout) - set(LAYOUT_KEYS)
-    if unknown:
-        raise TypeError(
-            f"sample has no argument {', '.join(map(repr, sorted(unknown)))}; a layout has {', '.join(LAYOUT_KEYS)}"
-        )
-    checked = spec(layout_keys(**{**layout, "dtype": "f32"}))
+    checked = spec({**layout_keys(**layout), "dtype": "f32"})
     count, _, height, width = images.shape
     points = _points(fixations, count, (width, height))
     maps = _maps(relevance, count)

@@ -1,7 +1,7 @@
-//! Many pictures of one size.
+//! Samples many pictures of one size at a time.
 
 use foveate_core::frame::FrameKind;
-use foveate_engine::batch::{Batch as Inner, Sampled};
+use foveate_engine::batch::{Batch as Inner, PictureTokens};
 use numpy::PyReadonlyArray2;
 use pyo3::prelude::*;
 
@@ -69,7 +69,7 @@ impl Batch {
                 })
             })
         })?;
-        let arrays = |Sampled { pixels, records }| arrays_of(py, pixels, &records);
+        let arrays = |PictureTokens { pixels, records }| arrays_of(py, pixels, &records);
         Ok(sampled.into_iter().map(arrays).collect())
     }
 

@@ -26,7 +26,7 @@ pub(crate) struct Engine {
 pub(crate) type Info = (String, String, String);
 
 /// The backend as Python sees it: kind, device and reason.
-pub(crate) fn told(info: &BackendInfo) -> Info {
+pub(crate) fn info_of(info: &BackendInfo) -> Info {
     (info.kind.to_string(), info.device.clone(), info.reason.clone())
 }
 
@@ -61,7 +61,7 @@ impl Engine {
 
     /// Backend, device and reason as they are now: a GPU that fails is left for the CPU.
     fn info(&self, py: Python<'_>) -> PyResult<Info> {
-        py.detach(|| self.chosen.with(|chosen| Ok(told(chosen.info()))))
+        py.detach(|| self.chosen.with(|chosen| Ok(info_of(chosen.info()))))
     }
 
     /// Ends it; what was made from it stays.

@@ -4,13 +4,13 @@ use std::io;
 use std::path::PathBuf;
 
 use foveate_pictures::{
-    DecodeError, DecodeOptions, Decoded, FolderReader, GrayFacts, ListError, PictureView,
+    DecodeError, DecodeOptions, DecodedPicture, FolderReader, GrayFacts, ListError, PictureView,
     SampledPicture, SampledView, look_at,
 };
 use numpy::PyArray1;
 use pyo3::prelude::*;
 
-use crate::engine::{Engine, Info, told};
+use crate::engine::{Engine, Info, info_of};
 use crate::errors::{EngineError, backend_error, value_error};
 use crate::owned::Owned;
 use crate::picture::{GrayArgument, scaling_of};
@@ -56,15 +56,15 @@ pub(crate) fn decode_file<'py>(
 ) -> PyResult<Pixels<'py>> {
     let options = DecodeOptions { max_pixels, background, gray_range: scaling_of(gray_range)? };
     let name = path.display().to_string();
-    pixels_of(py, py.detach(|| Decoded::open(&path, options)), &name)
+    pixels_of(py, py.detach(|| DecodedPicture::open(&path, options)), &name)
 }
 
 fn pixels_of<'py>(
     py: Python<'py>,
-    decoded: Result<Decoded, DecodeError>,
+    decoded: Result<DecodedPicture, DecodeError>,
     name: &str,
 ) -> PyResult<Pixels<'py>> {
-    let Decoded { extent, rgb, gray } = decoded.map_err(|error| match error {
+    let DecodedPicture { extent, rgb, gray } = decoded.map_err(|error| match error {
         DecodeError::File(source) => {
             PyErr::from(io::Error::new(source.kind(), format!("{name} cannot be read: {source}")))
         }
@@ -135,9 +135,9 @@ impl Folder {
         Ok(items.into_iter().map(file).collect())
     }
 
-    /// As that of an engine.
+    /// The pictures' facts, with the keys of `Engine.info`.
     fn info(&self, py: Python<'_>) -> PyResult<Info> {
-        py.detach(|| self.reader.with(|reader| Ok(told(reader.backend().info()))))
+        py.detach(|| self.reader.with(|reader| Ok(info_of(reader.backend().info()))))
     }
 
     /// Ends the decoding threads.

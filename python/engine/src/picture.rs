@@ -22,7 +22,7 @@ pub(crate) enum GrayArgument {
     Word(String),
 }
 
-/// How 16-bit gray is scaled.
+/// The scaling of 16-bit gray that an argument names.
 pub(crate) fn scaling_of(given: Option<GrayArgument>) -> PyResult<Option<GrayScaling>> {
     let scaling = match given {
         None => return Ok(None),
@@ -127,7 +127,7 @@ pub(crate) fn kind_of(
     };
     let extent = Extent::new(width, height);
     if !extent.is_supported() {
-        let most = Extent::MAX_SIDE;
+        let most = Extent::SIDE_MAX;
         return Err(value_error(format!(
             "image has {extent} pixels: both sides must lie in 1..={most}"
         )));

@@ -41,7 +41,7 @@ struct Resident {
     /// Number of the newest picture, from 1.
     frame_seq: u64,
     time_ns: u64,
-    /// Those of earlier samplings, to be used again.
+    /// Samplers of earlier calls, kept for reuse.
     samplers: Vec<(SamplerSpec, Sampler)>,
     /// `None` until channels are asked for.
     perception: Option<Perception>,

@@ -123,7 +123,7 @@ pub(crate) fn channel_names() -> Vec<&'static str> {
 
 fn supported((width, height): (u32, u32)) -> PyResult<Extent> {
     let extent = Extent::new(width, height);
-    let most = Extent::MAX_SIDE;
+    let most = Extent::SIDE_MAX;
     let refused =
         || value_error(format!("a picture of {extent} pixels: both sides must lie in 1..={most}"));
     if extent.is_supported() { Ok(extent) } else { Err(refused()) }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use foveate_config::{Pace, SourceChoice, StreamConfig, ViewConfig};
+use foveate_config::{Pace, SourceChoice, SourceSpec, StreamConfig, ViewConfig};
 use foveate_core::change::{ChangeConfig, Threshold};
 use foveate_core::error::chain;
 use foveate_core::frame::FrameStamp;
@@ -10,7 +10,7 @@ use foveate_core::gray::GrayRange;
 use foveate_player::{Player, PlayerError, PlayerStep, clip_source, is_played_from};
 use pyo3::prelude::*;
 
-use crate::engine::{Engine, Info, told};
+use crate::engine::{Engine, Info, info_of};
 use crate::errors::{EngineError, backend_error};
 use crate::owned::Owned;
 use crate::picture::{GrayArgument, scaling_of};
@@ -60,7 +60,7 @@ impl Video {
             Some(steps) => Threshold::Fixed(steps),
             None => Threshold::Auto { limit },
         };
-        let mut config = StreamConfig {
+        let capture = SourceSpec {
             source: if is_pipeline {
                 SourceChoice::Pipeline(source)
             } else {
@@ -70,6 +70,10 @@ impl Video {
             max_pixels,
             background,
             gray_range: scaling_of(gray_range)?,
+            ..SourceSpec::default()
+        };
+        let mut config = StreamConfig {
+            capture,
             views: vec![ViewConfig { name: VIEW.to_owned(), ..spec.config.clone() }],
             ..StreamConfig::default()
         };
@@ -106,9 +110,9 @@ impl Video {
         }
     }
 
-    /// As that of an engine.
+    /// The clip's facts, with the keys of `Engine.info`.
     fn info(&self, py: Python<'_>) -> PyResult<Info> {
-        py.detach(|| self.player.with(|player| Ok(told(player.backend().info()))))
+        py.detach(|| self.player.with(|player| Ok(info_of(player.backend().info()))))
     }
 
     /// Stops the decoder.

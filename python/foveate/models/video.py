@@ -12,37 +12,21 @@ new ones. A full run makes everything exact again.
 
 from __future__ import annotations
 
-import operator
-from types import SimpleNamespace
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..canvas import Canvas
-from ..picture import PLACE
-from ..texels import floats
 from . import qwen2_5_vl, qwen3_vl, vit
-from .canvas_tokens import CanvasTokens
 from .common import Unsuitable, library
+from .incremental import EncodedFrame, Incremental, part
 from .qwen import Qwen, table_taps, windows_of
 
+__all__ = ["EncodedFrame", "TowerOutput", "VideoEncoder"]
+
 _NAME = "models.video"
-#: Share of ``full_after`` after which everything is computed in a frame that needs no token computed.
-_REST_SHARE = 0.1
-
-
-class EncodedFrame(NamedTuple):
-    """What :meth:`VideoEncoder.encode` computed of a frame.
-
-    :ivar tokens: Tokens of the frame.
-    :ivar computed: Those that went through the model.
-    :ivar is_full: Whether the result is that of a run without a cache.
-    """
-
-    tokens: int
-    computed: int
-    is_full: bool
 
 
 class TowerOutput(NamedTuple):
@@ -56,17 +40,12 @@ class TowerOutput(NamedTuple):
     deepstack_features: list[Any]
 
 
-class VideoEncoder:
+class VideoEncoder(Incremental):
     """A vision transformer that keeps what it computed of tokens that did not change.
 
     A token is kept if the frame before had one at the same place and with the same ``changed_frame``, so with the same
     bytes; or if its texels differ by at most ``tolerance`` from those that it was computed from. Nothing is computed if all
     are kept. For one thread at a time, and without gradients. Memory: 2 x depth x width numbers for each token of a frame.
-
-    :ivar last: What the newest frame took; None before the first.
-    :ivar frame: What was encoded last: the frame, or the tokens of the canvas; None before the first.
-    :ivar tokens: Tokens of all frames so far.
-    :ivar computed: Those of them that went through the model.
     """
 
     def __init__(
@@ -97,157 +76,55 @@ class VideoEncoder:
         :raises Unsuitable: if the model is of another kind, or a parameter is out of its range.
         :raises MissingLibrary: if a library is missing, or too old.
         """
-        for name, value, is_valid, expected in (
-            ("tolerance", tolerance, tolerance >= 0, "a number from 0"),
-            ("full_every", full_every, full_every >= 0, "a whole number from 0"),
-            ("full_after", full_after, full_after > 0, "a number above 0"),
-            ("full_share", full_share, 0 <= full_share <= 1, "a number from 0 to 1"),
-            ("budget", budget, budget >= 1, "a whole number from 1"),
-        ):
-            if not is_valid:
-                raise Unsuitable(_NAME, name, value, f"give {expected}")
+        super().__init__(_NAME, tolerance, full_every, full_after, full_share, budget)
         self._torch = library("torch", "torch", _NAME)
-        self._tower = _tower(model, area_bias)
-        self.tolerance = float(tolerance)
-        self.full_every = operator.index(full_every)
-        self.full_after = float(full_after)
-        self.full_share = float(full_share)
-        self._canvas_tokens = CanvasTokens(operator.index(budget))
-        self.last: EncodedFrame | None = None
-        self.frame: Any = None
-        self.tokens = self.computed = 0
-        self.reset()
+        self._tower = tower_of(model, area_bias)
+        self._has_prefix = 0 < self._tower.prefix
 
     def reset(self) -> None:
-        """Forgets everything, as needed after a change of the model's weights or device: the next run is a full one."""
-        self._identity: Any = None
+        super().reset()
         self._cache: _Cache | None = None
-        self._slots: dict[tuple[int, ...], int] = {}
-        #: Frames, and computed tokens, since the last full run.
-        self._partial = self._changed = 0
 
-    def encode(self, frame: Any) -> Any:
-        """The model's output for a frame.
+    reset.__doc__ = Incremental.reset.__doc__
 
-        :param frame: a frame of a view, with the model's P and normalisation (or dtype u8); or a :class:`foveate.Canvas`, of
-            which the encoder makes at most ``budget`` tokens, fine ones where coarse ones would lose most: :attr:`frame`.
-        :returns: a new tensor, [1, prefix + N, D], as :func:`.vit.features` gives; of a vision tower :class:`TowerOutput`.
-        :raises Unsuitable: if the frame does not fit the model.
-        """
-        source = self._canvas_tokens.update(frame) if isinstance(frame, Canvas) else frame
-        self.frame = source
-        try:
-            with self._torch.no_grad():
-                return self._encode(source)
-        except BaseException:
-            # What was begun must not be taken for computed.
-            self.reset()
-            raise
+    def _running(self) -> AbstractContextManager[Any]:
+        context: AbstractContextManager[Any] = self._torch.no_grad()
+        return context
 
-    def _encode(self, frame: Any) -> Any:
-        tower, info = self._tower, frame.info
-        tower.check(frame)
-        identity = (info.epoch, info.extent, info.patch, info.layout, info.dtype)
-        if identity != self._identity:
-            self.reset()
-        keys = _keys(frame)
-        missing, is_approximate = self._missing(frame, keys)
-        count = len(keys)
-        # Tokens that are gone leave the others approximate, too.
-        is_same = not missing.any() and count == len(self._slots)
-        most = self.full_after * count * (_REST_SHARE if is_same else 1)
-        is_late = 0 < self.full_every <= self._partial or most <= self._changed
-        if (is_late and self._partial) or self.full_share * count < missing.sum():
-            missing[:] = True
-            self._slots = {}
-        if missing.any() or not is_same:
-            self._compute(frame, keys, missing)
-            self._identity = identity
-        if missing.all():
-            self._partial = self._changed = 0
-        elif not is_same or is_approximate or self._partial:
-            self._partial += 1
-            self._changed += int(missing.sum())
-        self.last = EncodedFrame(count, int(missing.sum()), self._partial == 0)
-        self.tokens += count
-        self.computed += self.last.computed
+    def _check(self, frame: Any) -> None:
+        self._tower.check(frame)
+
+    def _allocate(self, capacity: int) -> None:
+        self._cache = _Cache(self._torch, self._tower, capacity)
+
+    def _move(self, sources: list[int], targets: list[int]) -> None:
         assert self._cache is not None
-        order = self._torch.tensor([self._slots[key] for key in keys], device=self._cache.device)
-        return tower.result(self._cache, order)
+        self._cache.move(sources, targets)
 
-    def _missing(self, frame: Any, keys: list[tuple[int, ...]]) -> tuple[NDArray[np.bool_], bool]:
-        """Which tokens must be computed, [N], and whether others are kept although their texels changed a little."""
-        slots = np.array([self._slots.get(key, -1) for key in keys], np.int64)
-        missing = slots < 0
-        if self._cache is None or not self._slots:
-            return missing, False
-        cache = self._cache
-        known = np.flatnonzero(~missing)
-        is_other = cache.changes[slots[known]] != frame.tokens["changed_frame"][known]
-        doubtful = known[is_other]
-        differences = _differences(frame, doubtful, cache.texels[slots[doubtful]])
-        missing[doubtful] = self.tolerance < differences
-        same = doubtful[differences == 0]
-        cache.changes[slots[same]] = frame.tokens["changed_frame"][same]
-        return missing, bool(((0 < differences) & (differences <= self.tolerance)).any())
-
-    def _compute(self, frame: Any, keys: list[tuple[int, ...]], missing: NDArray[np.bool_]) -> None:
-        """Computes tokens, and keeps what the others need of them."""
-        torch, tower = self._torch, self._tower
-        indices = np.flatnonzero(missing)
-        if self._cache is None or self._cache.capacity < len(frame.tokens):
-            self._cache = _Cache(torch, tower, frame)
-            self._slots = {}
-            missing[:] = True
-            indices = np.flatnonzero(missing)
-        cache = self._cache
-        slots = self._place(keys, indices)
-        cache.changes[slots] = frame.tokens["changed_frame"][indices]
-        cache.texels[slots] = frame.pixels[indices]
-        every = np.array([self._slots[key] for key in keys])
-        if not len(indices) and not cache.prefix:
-            return
-        run = _Run(tower, cache, frame, indices, slots, every)
-        for index, block in enumerate(tower.blocks):
+    def _run(self, frame: Any, indices: NDArray[np.int64], slots: NDArray[np.int64], every: NDArray[np.int64]) -> None:
+        assert self._cache is not None
+        run = _Run(self._tower, self._cache, frame, indices, slots, every)
+        for index, block in enumerate(self._tower.blocks):
             run.block(index, block)
         run.finish()
 
-    def _place(self, keys: list[tuple[int, ...]], indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Gives tokens slots, such that those of the frame are the first ones, and returns those of ``indices``."""
+    def _result(self, order: NDArray[np.int64]) -> Any:
         assert self._cache is not None
-        count = len(keys)
-        present = {key: self._slots.get(key, -1) for key in keys}
-        free = sorted(set(range(count)) - set(present.values()))
-        moved = [key for key, slot in present.items() if count <= slot]
-        targets = free[: len(moved)]
-        self._cache.move([present[key] for key in moved], targets)
-        present.update(zip(moved, targets, strict=True))
-        rest = iter(free[len(moved) :])
-        for index in indices.tolist():
-            if present[keys[index]] < 0:
-                present[keys[index]] = next(rest)
-        self._slots = present
-        return np.array([present[keys[index]] for index in indices.tolist()], np.int64)
+        return self._tower.result(self._cache, self._torch.from_numpy(order).to(self._cache.device))
 
 
 class _Cache:
     """What is kept of each token, by its slot; of rows of keys and values by the slot times the tower's ``parts``.
 
-    :ivar changes: [capacity] ``changed_frame`` of what it was computed from.
-    :ivar texels: [capacity, 3, P, P], these texels.
     :ivar pairs: keys and values, [blocks, 2, rows, heads, width of a head]; the prefix comes first.
     :ivar outputs: what the tower gives, [capacity, ...] each, and of the prefix.
     """
 
-    def __init__(self, torch: Any, tower: Any, frame: Any) -> None:
-        self._torch = torch
-        count = len(frame.tokens)
-        self.capacity = max(count, getattr(frame.info, "capacity", count))
+    def __init__(self, torch: Any, tower: Any, capacity: int) -> None:
+        self._torch, self._capacity = torch, capacity
         weight = tower.weight
         self.device, self.parts, self.prefix = weight.device, tower.parts, tower.prefix
-        self.changes = np.zeros(self.capacity, np.uint64)
-        self.texels = np.zeros((self.capacity, *frame.pixels.shape[1:]), frame.pixels.dtype)
-        rows = self.prefix + self.capacity * self.parts
+        rows = self.prefix + capacity * self.parts
         self.pairs = weight.new_zeros((len(tower.blocks), 2, rows, tower.heads, tower.head_width))
         self.outputs: dict[str, Any] = {}
 
@@ -259,9 +136,6 @@ class _Cache:
 
     def move(self, sources: list[int], targets: list[int]) -> None:
         """Moves tokens to other slots."""
-        if not sources:
-            return
-        self.changes[targets], self.texels[targets] = self.changes[sources], self.texels[sources]
         self.pairs[:, :, self.rows(targets)] = self.pairs[:, :, self.rows(sources)]
         for output in self.outputs.values():
             output[targets] = output[sources]
@@ -269,8 +143,22 @@ class _Cache:
     def put(self, name: str, slots: NDArray[np.int64], values: Any) -> None:
         """Keeps a part of the output of tokens, [M, ...]."""
         if name not in self.outputs:
-            self.outputs[name] = values.new_zeros((self.capacity, *values.shape[1:]))
+            self.outputs[name] = values.new_zeros((self._capacity, *values.shape[1:]))
         self.outputs[name][self._torch.as_tensor(slots, device=self.device)] = values
+
+
+def through(
+    tower: Any, block: Any, x: Any, places: Any, attend: Callable[[Any, Any, Any, float], Any]
+) -> Any:
+    """What a block of a tower makes of rows, [M, width].
+
+    :param attend: what queries, [M, heads, width of a head], find, given also keys, values and the scale.
+    """
+    given = block.norm1(x)
+    query, key, value = tower.projected(block.attn, given, places)
+    found = attend(query, key, value, tower.scale(block.attn))
+    x = x + tower.first_scale(block)(tower.joined(block.attn, found.flatten(1), given))
+    return x + tower.second_scale(block)(block.mlp(block.norm2(x)))
 
 
 class _Run:
@@ -289,7 +177,7 @@ class _Run:
         torch = library("torch", "torch", _NAME)
         self._torch, self._tower, self._cache, self._slots = torch, tower, cache, slots
         self._count = cache.prefix + len(every) * cache.parts
-        self._x, self._places = tower.rows(_part(frame, indices))
+        self._x, self._places = tower.rows(part(frame, indices))
         self._rows = torch.cat([torch.arange(cache.prefix, device=cache.device), cache.rows(slots)])
         bias = tower.bias(frame)
         self._mask = None
@@ -302,22 +190,20 @@ class _Run:
 
     def block(self, index: int, block: Any) -> None:
         """Runs a block."""
-        tower, x = self._tower, self._x
-        given = block.norm1(x)
-        query, key, value = tower.projected(block.attn, given, self._places)
         pairs = self._cache.pairs[index]
-        pairs[0].index_copy_(0, self._rows, key)
-        pairs[1].index_copy_(0, self._rows, value)
-        if self._windows is not None and tower.is_windowed(index):
-            found = self._windows.attend(query, pairs, tower.scale(block.attn))
-        else:
+
+        def attend(query: Any, key: Any, value: Any, scale: float) -> Any:
+            pairs[0].index_copy_(0, self._rows, key)
+            pairs[1].index_copy_(0, self._rows, value)
+            if self._windows is not None and self._tower.is_windowed(index):
+                return self._windows.attend(query, pairs, scale)
             keys, values = (pairs[kind, : self._count].transpose(0, 1)[None] for kind in (0, 1))
-            found = self._torch.nn.functional.scaled_dot_product_attention(
-                query.transpose(0, 1)[None], keys, values, attn_mask=self._mask, scale=tower.scale(block.attn)
+            return self._torch.nn.functional.scaled_dot_product_attention(
+                query.transpose(0, 1)[None], keys, values, attn_mask=self._mask, scale=scale
             )[0].transpose(0, 1)
-        x = x + tower.first_scale(block)(tower.joined(block.attn, found.flatten(1), given))
-        self._x = x + tower.second_scale(block)(block.mlp(block.norm2(x)))
-        tower.after(index, self._x, self._slots, self._cache)
+
+        self._x = through(self._tower, block, self._x, self._places, attend)
+        self._tower.after(index, self._x, self._slots, self._cache)
 
     def finish(self) -> None:
         """Keeps the output."""
@@ -368,17 +254,17 @@ class _Vit:
             if type(block) is not module.Block or type(block.attn) is not attention:
                 kinds = f"{type(block).__name__} with {type(block.attn).__name__}"
                 raise Unsuitable(_NAME, "model", kinds, "give a timm model whose blocks are `Block` with `Attention`")
-        self._model, self._bias = model, np.float32(area_bias)
+        self.model, self._bias = model, np.float32(area_bias)
         self.blocks, self.weight, self.prefix = model.blocks, model.patch_embed.proj.weight, model.num_prefix_tokens
         self.heads, self.head_width = model.blocks[0].attn.num_heads, model.blocks[0].attn.head_dim
 
     def check(self, frame: Any) -> None:
-        vit.check_frame(self._model, frame)
+        vit.check_frame(self.model, frame)
 
     def rows(self, frame: Any) -> tuple[Any, None]:
         torch = library("torch", "torch", _NAME)
-        prefix = vit.prefix(self._model)
-        return (torch.cat([prefix, vit.embedded(self._model, frame)]) if len(frame.tokens) else prefix), None
+        prefix = vit.prefix(self.model)
+        return (torch.cat([prefix, vit.embedded(self.model, frame)]) if len(frame.tokens) else prefix), None
 
     def bias(self, frame: Any) -> NDArray[np.float32] | None:
         return self._bias * vit.log_area(frame) if self._bias else None
@@ -387,7 +273,7 @@ class _Vit:
         return None
 
     def projected(self, attention: Any, x: Any, places: None) -> Any:
-        qkv = attention.qkv(x).view(len(x), 3, self.heads, self.head_width)
+        qkv = attention.qkv(x).view(x.shape[0], 3, self.heads, self.head_width)
         query, key, value = qkv.unbind(1)
         return attention.q_norm(query), attention.k_norm(key), value
 
@@ -410,7 +296,7 @@ class _Vit:
         pass
 
     def finish(self, x: Any, slots: Any, cache: _Cache) -> None:
-        features = self._model.norm(x)
+        features = self.model.norm(x)
         self._before = features[: self.prefix]
         cache.put("features", slots, features[self.prefix :])
 
@@ -504,7 +390,7 @@ def _same(x: Any) -> Any:
     return x
 
 
-def _tower(model: Any, area_bias: float) -> Any:
+def tower_of(model: Any, area_bias: float) -> Any:
     """What runs the model.
 
     :raises Unsuitable: if it is of another kind, or in training mode.
@@ -518,32 +404,3 @@ def _tower(model: Any, area_bias: float) -> Any:
                 raise Unsuitable(_NAME, "area_bias", area_bias, "leave it out: a vision tower of Qwen has none")
             return _QwenTower(model, family)
     return _Vit(model, area_bias)
-
-
-def _keys(frame: Any) -> list[tuple[int, ...]]:
-    """The places of tokens; the second one of a place has another key than the first."""
-    places: list[tuple[int, ...]] = list(zip(*(frame.tokens[name].tolist() for name in PLACE), strict=True))
-    if len(set(places)) == len(places):
-        return places
-    seen: dict[tuple[int, ...], int] = {}
-    keys = []
-    for place in places:
-        seen[place] = seen.get(place, 0) + 1
-        keys.append((*place, seen[place]))
-    return keys
-
-
-def _part(frame: Any, indices: NDArray[np.int64]) -> Any:
-    """Some tokens of a frame, as the functions of :mod:`foveate.models` take them."""
-    return SimpleNamespace(info=frame.info, tokens=frame.tokens[indices], pixels=frame.pixels[indices])
-
-
-def _differences(frame: Any, indices: NDArray[np.int64], kept: NDArray[Any]) -> NDArray[np.float32]:
-    """Root mean square of the difference of tokens from kept texels, in levels of 8 bits, [M]."""
-    info = frame.info
-    new, old = (floats(texels, info.dtype) for texels in (frame.pixels[indices], kept))
-    squares = np.square(new - old).mean(axis=(2, 3))
-    if info.dtype != "u8":
-        squares = squares * np.square(255 * np.asarray(info.std, np.float32))
-    found: NDArray[np.float32] = np.sqrt(squares.mean(axis=1))
-    return found

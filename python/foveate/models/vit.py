@@ -53,17 +53,34 @@ def features(model: Any, frame: Any, area_bias: float = 0.0) -> Any:
 def embedded(model: Any, frame: Any) -> Any:
     """What the first block gets of a frame's tokens, [N, D]: patch embeddings with their positions."""
     torch = library("torch", "torch", _NAME)
-    mean, std = _normalisation(model)
+    mean, std = normalisation(model)
     texels = normalised(frame, _NAME, mean, std, f"{{ mean = {list(mean)}, std = {list(std)} }}")
     weight = model.patch_embed.proj.weight
 
     def tensor(array: NDArray[Any]) -> Any:
         return torch.from_numpy(array).to(weight.device, weight.dtype)
 
+    return placed(model, tensor(texels), tensor(place_weights(frame, *table_sizes(model))))
+
+
+def placed(model: Any, texels: Any, places: Any) -> Any:
+    """Patch embeddings with their positions, [N, D].
+
+    :param texels: normalised, [N, 3, P, P]. :param places: :func:`place_weights`.
+    """
+    torch = library("torch", "torch", _NAME)
     own = 0 if model.no_embed_class else model.num_prefix_tokens
-    x = model.patch_embed.norm(model.patch_embed.proj(tensor(texels)).flatten(1))
-    x = x + tensor(position_weights(frame, model.patch_embed.grid_size)) @ model.pos_embed[0, own:]
-    return model.norm_pre(model.pos_drop(x))
+    table = model.pos_embed[0, own:]
+    if hasattr(model, "size_embed"):
+        table = torch.cat([table, model.size_embed])
+    x = model.patch_embed.norm(model.patch_embed.proj(texels).flatten(1))
+    return model.norm_pre(model.pos_drop(x + places @ table))
+
+
+def table_sizes(model: Any) -> tuple[tuple[int, int], int]:
+    """Rows and columns of a model's table of positions, and entries of its table of sizes, ``size_embed``, which
+    :mod:`foveate.adapt` adds."""
+    return tuple(model.patch_embed.grid_size), len(getattr(model, "size_embed", ()))
 
 
 def prefix(model: Any) -> Any:
@@ -88,6 +105,21 @@ def position_weights(frame: Any, grid: tuple[int, int]) -> NDArray[np.float32]:
     down = _mean_cubic(rows[:, 0], whole.rows, grid[0])
     across = _mean_cubic(columns[:, 0], whole.columns, grid[1])
     return (down[:, :, None] * across[:, None, :]).reshape(len(down), -1).astype(np.float32)
+
+
+def place_weights(frame: Any, grid: tuple[int, int], sizes: int) -> NDArray[np.float32]:
+    """How much of each entry of the tables of positions and of sizes belongs to each token, [N, rows * columns + sizes].
+
+    Entry k of the table of sizes is for tokens whose side is 2 ** (k + 1) cells; others are interpolated by the logarithm of
+    the side, and a token of one cell gets none.
+    """
+    positions = position_weights(frame, grid)
+    if not sizes:
+        return positions
+    rows, columns = (along[:, 0, 1] - along[:, 0, 0] for along in spans(frame))
+    octaves = np.log2(np.maximum(rows * columns, 1)) / 2
+    shares = np.maximum(1 - np.abs(np.minimum(octaves, sizes)[:, None] - np.arange(1, sizes + 1)), 0)
+    return np.concatenate([positions, shares.astype(np.float32)], axis=1)
 
 
 def log_area(frame: Any) -> NDArray[np.float32]:
@@ -180,7 +212,7 @@ def check_model(model: Any, area_bias: float) -> None:
         raise MissingLibrary(f"{_NAME} needs blocks that take `attn_mask` for area_bias: pip install 'timm>=1.0.31'")
 
 
-def _normalisation(model: Any) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def normalisation(model: Any) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """What the model's weights were trained with."""
     config = getattr(model, "pretrained_cfg", None) or {}
     found = config if isinstance(config, dict) else vars(config)

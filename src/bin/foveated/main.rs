@@ -61,7 +61,7 @@ fn give_memory_back() {
             }
         }
     };
-    // Without the thread the daemon needs more memory.
+    // If the thread cannot be started, the daemon only needs more memory.
     let _ = thread::Builder::new().name("memory".to_owned()).spawn(trim);
 }
 
@@ -70,7 +70,7 @@ fn give_memory_back() {
 #[expect(unsafe_code, reason = "nothing else closes descriptors that nobody owns")]
 fn taken_socket() -> io::Result<OwnedFd> {
     const FIRST: libc::c_uint = 3;
-    // SAFETY: nothing of this process has opened any yet. Before Linux 5.9 the call fails, and they stay.
+    // SAFETY: this process has not opened a descriptor yet. Before Linux 5.9 the call fails, and inherited descriptors stay.
     unsafe { libc::syscall(libc::SYS_close_range, FIRST, libc::c_uint::MAX, 0) };
     let socket = io::stdin().as_fd().try_clone_to_owned()?;
     let nothing = File::open("/dev/null")?;
@@ -85,11 +85,11 @@ fn taken_socket() -> io::Result<OwnedFd> {
 fn run_source() -> ExitCode {
     match taken_socket() {
         Ok(socket) => {
-            // Those of a terminal or a service manager to all processes: the daemon decides, and says so through the socket.
+            // Ignore signals that a terminal or service manager sends to all processes: the daemon ends this one through the socket.
             for signal in [SIGINT, SIGTERM, SIGHUP, SIGXFSZ] {
                 let _ = signal_hook::flag::register(signal, Arc::default());
             }
-            // Before the thread of the log.
+            // Set the limits before the log's thread starts.
             let limited = foveate_capture::process::limit(socket);
             let log = foveate_log::to_parent("info");
             let code = foveate_capture::process::serve(limited);

@@ -1,4 +1,4 @@
-//! Where redirects lead, and what statuses mean.
+//! Tests of redirects and of statuses of web servers.
 
 use foveate_stats::LossReason;
 

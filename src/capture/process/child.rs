@@ -126,7 +126,7 @@ impl SourceProcess {
         let _running = self.running.take()?;
         let deadline = Instant::now() + grace;
         loop {
-            // So that it can write its last words.
+            // Give the process time to write its last lines.
             self.log.relay();
             match self.child.try_wait() {
                 Ok(Some(status)) => {
@@ -207,7 +207,7 @@ pub(super) struct ProcessLog {
     pipe: Option<ChildStderr>,
     line: Vec<u8>,
     last: VecDeque<String>,
-    /// The present second, and the lines in it.
+    /// Start of the present second, and the lines written in it.
     second: (Instant, u32),
 }
 

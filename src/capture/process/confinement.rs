@@ -124,7 +124,7 @@ const DECODERS: [&str; 26] = [
 /// What of `/dev` are folders of files, and not devices.
 const SHARED_MEMORY: [&str; 3] = ["hugepages", "mqueue", "shm"];
 
-/// What a source process may open.
+/// Files, devices and sockets that a source process may open.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Reach {
     /// Files and folders that it may read.
@@ -141,7 +141,7 @@ enum Sockets {
     None,
     /// IPv4 and IPv6.
     Network,
-    /// Those of other programs of the machine, too.
+    /// Network sockets, and sockets of other programs of the machine.
     All,
 }
 
@@ -245,7 +245,7 @@ fn plugin_folders() -> Vec<PathBuf> {
     folders
 }
 
-/// What of a confinement the kernel enforces.
+/// The parts of a confinement that the kernel enforces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Confinement {
     /// Version of Landlock, which keeps files from the process; `None` without it.
@@ -313,7 +313,7 @@ fn drop_capabilities() -> io::Result<()> {
 fn restrict_files(reach: &Reach) -> Result<Option<i32>, RulesetError> {
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
     let open = read | AccessFs::WriteFile | AccessFs::IoctlDev;
-    // Of a newer kernel what is not named here stays allowed.
+    // Rights that only newer kernels know stay allowed.
     let mut rules = Ruleset::default().handle_access(AccessFs::from_all(ABI::V5))?;
     rules = rules.scope(Scope::Signal)?;
     if reach.sockets != Sockets::All {
@@ -325,7 +325,7 @@ fn restrict_files(reach: &Reach) -> Result<Option<i32>, RulesetError> {
     let mut rules = rules.create()?;
     let readable = path_beneath_rules(&reach.readable, read);
     for rule in readable.chain(path_beneath_rules(&reach.devices, open)) {
-        // What does not exist, or is not of a file system, stays closed.
+        // Paths that do not exist, or are not in a file system, stay closed.
         let _ = (&mut rules).add_rule(rule?);
     }
     let RestrictionStatus { ruleset, landlock, .. } = rules.restrict_self()?;
@@ -460,7 +460,7 @@ fn refused_calls(
     Ok(refused)
 }
 
-/// That an argument, of 32 bits, is none of `values`.
+/// Rule that a 32-bit argument is outside `values`.
 fn none_of(argument: u8, values: &[u64]) -> Result<SeccompRule, BackendError> {
     let differs = |value: &u64| {
         SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, *value)

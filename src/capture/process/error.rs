@@ -10,15 +10,15 @@ use foveate_stats::LossReason;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProcessError {
-    /// It cannot be started.
+    /// The process cannot be started.
     #[error("cannot start the source process: {reason}; {remedy}")]
     NotStarted {
         /// The system's error.
         reason: String,
-        /// What to do about it.
+        /// The next step for the user.
         remedy: &'static str,
     },
-    /// It ended unasked.
+    /// The process ended unexpectedly.
     #[error(
         "the source process {how}{}: a plugin has crashed on what the source sent, or was ended from outside",
         quoted(words)
@@ -29,7 +29,7 @@ pub enum ProcessError {
         /// The last line that it wrote.
         words: String,
     },
-    /// It reached the limit of its memory.
+    /// The process reached its memory limit.
     #[error(
         "the source process {how} at its limit of {limit_mib} MiB of memory{}: it needs more for what the source sends; lower the size or \
          rate of the pictures, or raise `memory_mib` in [stream.limits]",
@@ -43,7 +43,7 @@ pub enum ProcessError {
         /// The last line that it wrote.
         words: String,
     },
-    /// It says nothing.
+    /// The process stopped answering.
     #[error("the source process has not answered for {seconds} s and was ended{}", quoted(words))]
     Hung {
         /// Time without a message.
@@ -51,13 +51,13 @@ pub enum ProcessError {
         /// The last line that it wrote.
         words: String,
     },
-    /// It sent what no source process sends.
+    /// The process broke the protocol.
     #[error("the source process broke the protocol and was ended: {violation}")]
     Misbehaved {
         /// The law that it broke.
         violation: String,
     },
-    /// Its pipeline failed, and it said why.
+    /// The pipeline failed, and the process reported why.
     #[error("{}", .0.text)]
     Reported(Failure),
 }
@@ -69,17 +69,17 @@ impl From<Violation> for ProcessError {
 }
 
 impl ProcessError {
-    /// That of a process that ended so, with these words.
+    /// Error of a process that ended as `how` says, with `words` as its last line.
     pub(super) fn out_of_memory(how: &str, limits: SourceLimits, words: String) -> Self {
         Self::OutOfMemory { how: how.to_owned(), limit_mib: limits.memory_mib, words }
     }
 
-    /// Whether the process itself has said it.
+    /// Whether the process reported the error itself.
     pub(crate) fn is_reported(&self) -> bool {
         matches!(self, Self::Reported(_))
     }
 
-    /// As of [`CaptureError`](crate::CaptureError).
+    /// Exit code of the program, as for [`CaptureError`](crate::CaptureError).
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Reported(failure) if failure.is_configuration => exit::CONFIG,

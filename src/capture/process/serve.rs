@@ -39,7 +39,7 @@ use foveate_log::redact::redacted;
 /// Most descriptors of a source process.
 const DESCRIPTORS_MAX: u64 = 1024;
 
-/// Half of the scale, far above that of a daemon.
+/// Out-of-memory score of a source process: half of the scale, far above a daemon's.
 const OOM_SCORE: &str = "500";
 
 /// How long the process may take to end after the daemon is gone.
@@ -241,7 +241,7 @@ fn await_end(
     evidence: &mut Evidence,
 ) -> Option<End> {
     loop {
-        let taken = source.take(HEARTBEAT);
+        let taken = source.next_frame(HEARTBEAT);
         evidence.is_live |= source.is_live();
         evidence.has_delivered |= handover.has_sent();
         if handover.has_hung_up() {

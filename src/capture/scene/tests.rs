@@ -26,7 +26,7 @@ fn hash(bytes: &[u8]) -> u64 {
     })
 }
 
-/// Recordings of it are compared across machines.
+/// Recordings of the scene are compared across machines.
 #[test]
 fn pictures_have_the_same_bytes_everywhere() {
     let size = SIZES[0];

@@ -45,14 +45,14 @@ pub struct Rays {
     lens: Lens,
     /// Rows of a 2 x 3 matrix: from (x, y, 1) of the source to the calibrated picture.
     calibrated_from_source: [f64; 6],
-    /// The same back.
+    /// Inverse of the map from the source to the calibrated picture.
     source_from_calibrated: [f64; 6],
 }
 
-/// How a lens bends rays.
+/// Distortion of a lens.
 #[derive(Clone, Debug, PartialEq)]
 enum Lens {
-    /// Not at all.
+    /// No distortion.
     Straight,
     /// `plumb_bob` and `rational_polynomial`: k1 k2 p1 p2 k3 k4 k5 k6 s1 s2 s3 s4, as in OpenCV's `calib3d`.
     Polynomial([f64; 12]),
@@ -116,7 +116,7 @@ impl Lens {
                     let (radial, shift) = polynomial(coefficients, slopes);
                     let before = slopes;
                     slopes = [(bent[0] - shift[0]) / radial, (bent[1] - shift[1]) / radial];
-                    // More steps change nothing.
+                    // Further steps do not change the result.
                     if slopes == before {
                         break;
                     }

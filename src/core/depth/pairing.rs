@@ -13,12 +13,12 @@ const UNPAIRED_MAX: usize = 8;
 pub struct Moment {
     /// Times that the clip has started over.
     pub round: u64,
-    /// In nanoseconds.
+    /// Time within the round, in nanoseconds.
     pub ns: u64,
 }
 
 impl Moment {
-    /// From this to another of the same round, in nanoseconds.
+    /// Distance to another moment of the same round, in nanoseconds; `None` between rounds.
     fn distance_ns(self, other: Self) -> Option<u64> {
         (self.round == other.round).then(|| self.ns.abs_diff(other.ns))
     }
@@ -54,7 +54,7 @@ impl ClipRounds {
 #[derive(Debug)]
 pub struct Pairing<T> {
     bound_ns: u64,
-    /// In the order of arrival.
+    /// Waiting pictures, in the order of arrival.
     waiting: VecDeque<WaitingPicture<T>>,
     /// Frames without depth, the newest last.
     unpaired: VecDeque<Moment>,

@@ -5,10 +5,10 @@
 pub struct Affine(pub [f64; 6]);
 
 impl Affine {
-    /// The map that moves nothing.
+    /// The identity.
     pub const IDENTITY: Self = Self([1.0, 0.0, 0.0, 0.0, 1.0, 0.0]);
 
-    /// Where it takes a point.
+    /// Image of a point.
     pub fn at(&self, (x, y): (f64, f64)) -> (f64, f64) {
         let [a, b, c, d, e, f] = self.0;
         (a * x + b * y + c, d * x + e * y + f)

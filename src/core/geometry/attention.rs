@@ -26,9 +26,9 @@ pub struct AttentionMap {
 pub enum AttentionError {
     /// The number of values does not match the cells or tokens.
     Count {
-        /// How many were given.
+        /// Number of weights given.
         given: usize,
-        /// How many are needed.
+        /// Number of weights needed.
         wanted: usize,
     },
     /// The grid is empty or too large.
@@ -45,14 +45,14 @@ pub enum AttentionError {
     },
     /// A value is NaN or infinite.
     NotFinite {
-        /// Its index.
+        /// Index of the weight.
         index: usize,
         /// The value.
         value: f32,
     },
     /// A value is negative.
     Negative {
-        /// Its index.
+        /// Index of the weight.
         index: usize,
         /// The value.
         value: f32,
@@ -173,7 +173,7 @@ impl AttentionMap {
         self.peak
     }
 
-    /// The same as borrowed weights.
+    /// The map as borrowed weights.
     pub fn as_weights(&self) -> Weights<'_> {
         Weights { grid: self.grid, region: self.region, cells: &self.weights }
     }

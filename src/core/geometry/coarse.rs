@@ -34,7 +34,7 @@ impl CoarseLevel {
     }
 
     /// Makes `texels` black.
-    pub fn hide(&mut self, texels: &TileSet) {
+    pub fn apply_mask(&mut self, texels: &TileSet) {
         texels.indices().for_each(|index| self.texels[index] = [0; 3]);
     }
 

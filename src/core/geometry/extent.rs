@@ -12,7 +12,7 @@ pub struct Extent {
 impl Extent {
     /// Longest side of a source in pixels. Keeps the largest box sum (2048 x 2048 samples of 8 bits, plus half the count for
     /// rounding) below 2^32.
-    pub const MAX_SIDE: u32 = 16_384;
+    pub const SIDE_MAX: u32 = 16_384;
 
     /// Most pixels of a picture that is read from a file, where no other number is given.
     pub const DEFAULT_MAX_PIXELS: u32 = 128_000_000;
@@ -22,9 +22,9 @@ impl Extent {
         Self { width, height }
     }
 
-    /// Whether a source may have this extent: both sides in 1..=[`Extent::MAX_SIDE`].
+    /// Whether a source may have this extent: both sides in 1..=[`Extent::SIDE_MAX`].
     pub const fn is_supported(self) -> bool {
-        let sides = 1..=Self::MAX_SIDE;
+        let sides = 1..=Self::SIDE_MAX;
         *sides.start() <= self.width
             && self.width <= *sides.end()
             && *sides.start() <= self.height

@@ -26,9 +26,9 @@ pub enum FixationReason {
     Look,
     /// The peak of a client's attention map.
     Attend,
-    /// What the view needs, weighed by saliency.
+    /// The need of the view, weighed by saliency, led to it.
     Saliency,
-    /// What channels weigh most.
+    /// The weights of channels led to it.
     Relevance,
     /// What the view needs most; it has just changed.
     Changed,
@@ -141,7 +141,7 @@ pub struct Focus {
 }
 
 impl Focus {
-    /// A point that nobody asked for.
+    /// A point of a policy, which no client asked for.
     pub const fn at(x: f64, y: f64) -> Self {
         Self { x, y, region: None, share: None, own_share: None }
     }

@@ -98,7 +98,7 @@ impl Token {
         patch_side * self.sy as u32 + self.extra_height as u32
     }
 
-    /// Whether its texels end inside pixels.
+    /// Whether the token's texels end inside pixels.
     const fn has_real_steps(self) -> bool {
         self.extra_width != 0 || self.extra_height != 0
     }
@@ -145,13 +145,13 @@ impl Token {
         self.has_real_steps().then_some(level)
     }
 
-    /// Its columns over a source of `extent`.
+    /// Columns of the token over a source of `extent`.
     pub fn columns(self, extent: Extent, patch_side: u32) -> Texels {
         let width = self.width(patch_side);
         Texels::new(self.x, width, patch_side, extent.width, self.has_real_steps())
     }
 
-    /// Its rows over a source of `extent`.
+    /// Rows of the token over a source of `extent`.
     pub fn rows(self, extent: Extent, patch_side: u32) -> Texels {
         let height = self.height(patch_side);
         Texels::new(self.y, height, patch_side, extent.height, self.has_real_steps())
@@ -202,11 +202,11 @@ pub fn is_side(side: u32, patch_side: u32) -> bool {
 pub struct Texels {
     /// Parts of a pixel that the fields below are counted in: 1, or P for real steps.
     unit: u32,
-    /// Where the first begins.
+    /// Start of the first texel.
     origin: i64,
     /// Length of each.
     step: i64,
-    /// How many there are.
+    /// Number of texels.
     count: u32,
     /// Length of the source.
     length: u32,
@@ -231,7 +231,7 @@ impl Texels {
         self.unit
     }
 
-    /// Those over a real pixel.
+    /// The texels over a real pixel.
     pub fn real(self) -> Range<u32> {
         let [first, last] = self.reached;
         let bounded = |texel: i64| texel.clamp(0, self.count.into());

@@ -9,7 +9,7 @@ pub const TILE_LEVEL_COUNT: u32 = super::tile::TILE_SIDE.ilog2() + 1;
 const LAST_LEVEL_SIDE: u32 = 8;
 
 /// Most levels any pyramid has: 16384 halves to 8 in eleven steps.
-pub const MAX_LEVEL_COUNT: u32 = (Extent::MAX_SIDE / LAST_LEVEL_SIDE).ilog2() + 1;
+pub const LEVEL_COUNT_MAX: u32 = (Extent::SIDE_MAX / LAST_LEVEL_SIDE).ilog2() + 1;
 
 /// The shape of a pyramid. Texel (L, x, y) is the mean of the real source pixels in
 /// `[x * 2^L, (x + 1) * 2^L) x [y * 2^L, (y + 1) * 2^L)`.

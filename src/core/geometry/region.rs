@@ -25,7 +25,7 @@ impl PixelBox {
         Self { x0: columns.start, y0: rows.start, x1: columns.end, y1: rows.end }
     }
 
-    /// Whether it holds no pixel.
+    /// Whether the box is empty.
     pub fn is_empty(self) -> bool {
         self.x1 <= self.x0 || self.y1 <= self.y0
     }
@@ -51,7 +51,7 @@ impl Region {
         Self { x0: 0.0, y0: 0.0, x1: f64::from(extent.width), y1: f64::from(extent.height) }
     }
 
-    /// The same box with its origin at a point.
+    /// The region in coordinates relative to a point.
     pub fn relative_to(self, (x, y): (f64, f64)) -> Self {
         self.moved((-x, -y))
     }
@@ -83,12 +83,12 @@ impl Region {
         PixelBox::of(span(self.x0, self.x1, extent.width), span(self.y0, self.y1, extent.height))
     }
 
-    /// Whether a point is in it or on its edge.
+    /// Whether a point is inside the region or on its edge.
     pub fn contains(self, (x, y): (f64, f64)) -> bool {
         (self.x0..=self.x1).contains(&x) && (self.y0..=self.y1).contains(&y)
     }
 
-    /// Its middle.
+    /// Middle of the region.
     pub fn middle(self) -> (f64, f64) {
         (0.5 * (self.x0 + self.x1), 0.5 * (self.y0 + self.y1))
     }

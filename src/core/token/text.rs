@@ -47,7 +47,7 @@ impl From<Normalisation> for ConfigValue {
 newtype!(
     /// The side of a token in texels.
     PatchSide(u32):
-    "an even number from 8 to 64, or, with the layout \"windows\", from 224 to 1024",
+    "an even number from 8 to 64, or, with the layout \"windows\", from 224 to 1024, or, with \"samples\", 1",
     |given| given.whole().filter(|side| is_patch_side(*side))
 );
 

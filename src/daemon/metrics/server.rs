@@ -77,7 +77,7 @@ impl MetricsServer {
         Ok(Self { address, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Where it listens.
+    /// Address that the server listens on.
     pub(super) fn address(&self) -> SocketAddr {
         self.address
     }

@@ -20,10 +20,10 @@ pub enum ActivationError {
         /// Number of sockets.
         count: usize,
     },
-    /// There is no descriptor left to duplicate it.
+    /// The passed descriptor cannot be duplicated.
     #[error("cannot take the socket that the service manager passed as descriptor {number}")]
     NoDescriptor {
-        /// Its number.
+        /// Number of the passed descriptor.
         number: RawFd,
         /// The system's error.
         source: Errno,

@@ -31,7 +31,7 @@ pub struct RingBuilder {
     target: Arc<Mutex<Option<BuildTarget>>>,
 }
 
-/// What views are built for.
+/// Engine and segment that views are built for.
 #[derive(Clone, Debug)]
 struct BuildTarget {
     views: ViewBuilder,

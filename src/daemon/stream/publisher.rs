@@ -34,16 +34,16 @@ pub(super) struct Publisher {
     slot_count: usize,
     pub(super) channel: ViewChannel,
     pace: ViewPace,
-    /// `None` if all frames are published.
+    /// Most frames a second; `None` publishes every frame.
     limit: Option<RateLimit>,
     counters: Arc<StreamCounters>,
     /// `None` before the first frame of the stream.
     ring: Option<PublishedRing>,
     /// Number of the newest fixation counted; 0 before the first.
     counted_fixation: u64,
-    /// Whether it publishes nothing because nobody reads it.
+    /// Whether publishing pauses because the view has no reader.
     is_unread: bool,
-    /// Whether its stream has stalled or ended.
+    /// Whether the stream has stalled or ended.
     is_interrupted: bool,
     /// Frames that are published whatever the pace, because older ones must not stay in the ring.
     renewals: usize,
@@ -85,7 +85,7 @@ pub(super) fn take_feedback(
     if let Some(oldest) = path.times.oldest() {
         view.sink.channel.set_oldest_frame(oldest);
     }
-    // What arrives meanwhile may wait for the next frame.
+    // Messages that arrive meanwhile wait for the next frame.
     for _ in 0..FEEDBACK_PENDING_MAX {
         let Some(next) = view.sink.channel.next_feedback() else { return };
         if next.image != extent {
@@ -96,7 +96,7 @@ pub(super) fn take_feedback(
         } else {
             let feedback = if next.is_moved {
                 let to_come = path.arrivals.first_since(next.at_ns);
-                next.feedback.lying_in(to_come.unwrap_or(at.frame_seq))
+                next.feedback.moved_to_frame(to_come.unwrap_or(at.frame_seq))
             } else {
                 next.feedback
             };
@@ -113,7 +113,7 @@ pub(super) struct MotionPath<'a> {
     pub(super) times: &'a FrameTimes,
     /// When they arrived, instead of their stream time.
     pub(super) arrivals: &'a FrameTimes,
-    /// `None` if nobody asks for it.
+    /// Motions of the picture; `None` if no reader asks for them.
     pub(super) motions: Option<&'a Motions>,
 }
 
@@ -211,7 +211,7 @@ impl Publisher {
     }
 
     /// Tells that the view looks where clients asked it to look, from the frame of `stamp` on.
-    fn tell_reached(&mut self, gaze: &Gaze, stamp: &FrameStamp) {
+    fn emit_reached(&mut self, gaze: &Gaze, stamp: &FrameStamp) {
         let Self { channel, counters, .. } = self;
         if !counters.events.is_watched() {
             return;
@@ -243,7 +243,7 @@ impl Publisher {
         }
     }
 
-    /// Epoch of its segment; `None` before the first.
+    /// Epoch of the current segment; `None` before the first.
     pub(super) fn epoch(&self) -> Option<u64> {
         self.ring.as_ref().map(|ring| ring.writer.epoch())
     }
@@ -271,7 +271,7 @@ impl Publisher {
             self.set_unread(true);
             return false;
         }
-        // What was left out is due until it is made up for.
+        // After frames were shed, the next one is due whatever the limit.
         let limit = self.limit.as_mut().filter(|_| self.shed_in_row == 0);
         let is_due = limit.is_none_or(|limit| limit.takes(at.time_ns));
         if !is_due && !is_first {
@@ -303,7 +303,7 @@ impl Publisher {
         }
     }
 
-    /// After [`interrupt`](Self::interrupt): the stream delivers frames again.
+    /// Ends an [`interrupt`](Self::interrupt): the stream delivers frames again.
     pub(super) fn resume(&mut self) {
         self.is_interrupted = false;
         let (state, reason) =
@@ -340,7 +340,7 @@ impl Sink for Publisher {
     }
 
     fn publish(&mut self, frame: &SampledFrame<'_>) {
-        self.tell_reached(frame.gaze, &frame.stamp);
+        self.emit_reached(frame.gaze, &frame.stamp);
         let Self { channel, counters, ring: Some(ring), counted_fixation, .. } = self else {
             return;
         };

@@ -192,7 +192,7 @@ impl Recovery {
         tracing::info!(stream, device, attempts, "back on the GPU");
     }
 
-    /// After a failed attempt: pauses for longer.
+    /// Schedules the next attempt after a failed one, with a longer pause.
     fn retry_later(
         &mut self,
         backend: &mut StreamBackend,
@@ -281,7 +281,7 @@ impl Drop for Recovery {
 struct GpuWorker {
     jobs: Sender<Job>,
     outcomes: Receiver<Result<Box<ReopenedGpu>, BackendError>>,
-    /// Carries nothing; disconnected when the thread ends.
+    /// Disconnected when the thread ends; nothing is ever sent.
     end: Receiver<Infallible>,
 }
 

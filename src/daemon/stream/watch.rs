@@ -18,24 +18,24 @@ pub(super) struct EventWatch {
     detectors: Option<Detectors>,
     /// Whether the source is live.
     pub(super) is_live: bool,
-    /// At the newest frame.
-    pub(super) told: Events,
+    /// Events detected at the newest frame.
+    pub(super) events: Events,
     counters: Arc<StreamCounters>,
 }
 
 impl EventWatch {
     pub(super) fn new(counters: &Arc<StreamCounters>) -> Self {
         counters.events.watch();
-        let (is_live, told, counters) = (false, Events::new(), Arc::clone(counters));
-        Self { detectors: None, is_live, told, counters }
+        let (is_live, events, counters) = (false, Events::new(), Arc::clone(counters));
+        Self { detectors: None, is_live, events, counters }
     }
 
     /// Masks cover `texels` of the coarse level from the next frame on: forgets what was seen there.
-    pub(super) fn hide(&mut self, texels: &TileSet) {
+    pub(super) fn apply_mask(&mut self, texels: &TileSet) {
         // A picture of another extent makes other detectors.
         let detectors = self.detectors.as_mut();
         if let Some(detectors) = detectors.filter(|own| own.grid() == texels.grid()) {
-            detectors.hide(texels);
+            detectors.apply_mask(texels);
         }
     }
 
@@ -48,11 +48,11 @@ impl EventWatch {
         views: &mut [View<Publisher>],
     ) {
         let extent = engine.kind().extent;
-        self.told.clear();
+        self.events.clear();
         if let Some(detectors) = &mut self.detectors
             && detectors.extent() != extent
         {
-            self.told = detectors.restart(extent);
+            self.events = detectors.restart(extent);
         }
         let detectors = self.detectors.get_or_insert_with(|| Detectors::new(extent));
         if let Some(coarse) = engine.coarse() {
@@ -63,9 +63,9 @@ impl EventWatch {
                 tiles_differing: tracker.differing(),
                 tile_count: tracker.ingested().grid().area(),
             };
-            self.told.extend(detectors.take(coarse, &facts));
+            self.events.extend(detectors.detect(coarse, &facts));
         }
-        for event in &self.told {
+        for event in &self.events {
             self.counters.events.add(event);
             let Event { kind, phase, frame, since_frame, value, .. } = *event;
             tracing::debug!(%kind, %phase, frame, since_frame, value, "an event");
@@ -73,10 +73,10 @@ impl EventWatch {
         for view in views {
             let channel = &mut view.sink.channel;
             let present = channel.has_new_event_client().then(|| detectors.present());
-            // What begins now is among both.
-            let is_new = |event: &Event| !self.told.contains(event);
+            // An event that begins now is in both lists.
+            let is_new = |event: &Event| !self.events.contains(event);
             let present = present.into_iter().flatten().filter(is_new);
-            for event in present.chain(self.told.iter().copied()) {
+            for event in present.chain(self.events.iter().copied()) {
                 channel.send_event(timed(event, stamp));
             }
         }

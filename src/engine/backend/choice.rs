@@ -119,7 +119,7 @@ pub struct StreamBackend {
     /// `None` on the CPU.
     #[cfg(feature = "vulkan")]
     gpu: Option<Arc<Gpu>>,
-    /// Reopens its GPU; `None` if it never had one.
+    /// Reopens the GPU; `None` if the stream has always been on the CPU.
     reopener: Option<GpuReopener>,
     /// Whether a failing GPU is an error instead of a reason to use the CPU; only at the start.
     #[cfg(feature = "vulkan")]
@@ -271,7 +271,7 @@ impl StreamBackend {
         return false;
     }
 
-    /// Reopens its GPU; `None` if it never had one.
+    /// Reopens the stream's GPU; `None` if the stream has always been on the CPU.
     pub fn reopener(&self) -> Option<GpuReopener> {
         self.reopener.clone()
     }
@@ -296,11 +296,11 @@ pub struct GpuReopener {
 
 /// A backend on a reopened GPU.
 pub struct ReopenedGpu {
-    /// The stream's backend from then on.
+    /// The stream's choice from now on.
     pub chosen: StreamBackend,
     /// Built and warmed up, with no frame yet.
     pub backend: Box<dyn Backend>,
-    /// One for each of `views`.
+    /// A sampler for each entry of `views`.
     pub samplers: Vec<Sampler>,
     /// The views at the time of the attempt.
     pub views: Vec<SamplerSpec>,

@@ -8,7 +8,7 @@ use self::features::FeatureRun;
 use self::ingest::{IngestRuns, IngestScratch};
 use self::level::{Band, CpuLevel};
 use self::reduce::PyramidTail;
-use self::sample::{Encoder, PyramidTexels, Room, SampleToken, TexelTarget};
+use self::sample::{Encoder, PyramidTexels, SampleScratch, SampleToken, TexelTarget};
 use self::sent::SentTexels;
 use super::{Backend, BackendError, SamplerMaker, UpdateTimes};
 use crate::change::detect::{Detector, bands_of};
@@ -47,13 +47,13 @@ pub struct CpuBackend {
     pyramid: CpuPyramid,
     /// Row by row; `None` while they are not wanted, empty before they are made.
     features: Option<Vec<TileFeatures>>,
-    /// When the newest frame was compared.
+    /// Time in which the newest frame was compared.
     change: Span,
-    /// When its dirty tiles were ingested.
+    /// Time in which the dirty tiles of the newest frame were ingested.
     ingest: Span,
 }
 
-/// What one view is sampled with.
+/// Encoder and published texels of one view.
 #[derive(Debug)]
 struct CpuSampler {
     encoder: Encoder,
@@ -67,7 +67,7 @@ struct CpuPyramid {
     /// Level 1 and those above it.
     levels: Vec<CpuLevel>,
     tail: PyramidTail,
-    /// One per band.
+    /// Working memory of each band.
     scratch: Vec<IngestScratch>,
     pool: Arc<Pool>,
 }
@@ -277,11 +277,11 @@ impl CpuPyramid {
         });
         let instructions = self.pool.instructions();
         self.pool.for_each(&mut parts[..part_count], &|(stale, sent)| {
-            let (store, mut room) = (items.store(), Room::default());
+            let (store, mut scratch) = (items.store(), SampleScratch::default());
             for index in stale.iter().map(|&index| index as usize) {
                 let (token, target) = (tokens[index], TexelTarget::Item(store.item(index)));
-                let (room, sent) = (&mut room, sent.as_mut().map(|sent| sent.token(index)));
-                SampleToken { texels, encoder, token, target, room, sent }.run(instructions);
+                let (scratch, sent) = (&mut scratch, sent.as_mut().map(|sent| sent.token(index)));
+                SampleToken { texels, encoder, token, target, scratch, sent }.run(instructions);
             }
         });
     }

@@ -16,7 +16,7 @@ use crate::planes::weight_of;
 
 /// The tokens of a picture.
 #[derive(Debug)]
-pub struct Sampled {
+pub struct PictureTokens {
     /// The plane [`pixels`](foveate_core::plane::PIXELS), `[N, 3, P, P]`.
     pub pixels: Vec<u8>,
     /// Where each token lies; their `changed_frame` is 1.

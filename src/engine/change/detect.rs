@@ -136,7 +136,7 @@ impl Detector {
         self.resident.view()
     }
 
-    /// What the frames have in common.
+    /// Format, colour and extent that all frames share.
     pub fn kind(&self) -> FrameKind {
         self.resident.kind()
     }

@@ -28,15 +28,15 @@ pub fn sample_mask(FrameKind { format, extent, .. }: FrameKind) -> Vec<u8> {
 pub struct PlaneDifferences<'a> {
     /// The frame to compare.
     pub new: &'a FrameView<'a>,
-    /// Which plane of it.
+    /// Index of the plane to compare.
     pub plane: usize,
-    /// The first of its rows.
+    /// First row of the plane to compare.
     pub first_row: usize,
-    /// The rows to compare it with, of `row_bytes` each, without gaps.
+    /// The rows of the older frame, of `row_bytes` each, without gaps.
     pub old: &'a [u8],
     /// Bytes of a row.
     pub row_bytes: usize,
-    /// Which of them are samples, as [`sample_mask`] says.
+    /// Bytes of a row that are samples, from [`sample_mask`].
     pub mask: &'a [u8],
     /// Working memory for a row; 0 before and after.
     pub columns: &'a mut [u8],

@@ -32,7 +32,7 @@ const QUARTILE_OF_NOISE: f64 = 0.119;
 /// Measures the swing of frames of one kind. The same frames give the same swing on any machine.
 #[derive(Clone, Debug)]
 pub struct LightSwing {
-    /// Of each component that is not chroma.
+    /// Every component except chroma.
     components: Vec<LightComponent>,
 }
 
@@ -51,7 +51,7 @@ struct LightComponent {
 }
 
 impl LightSwing {
-    /// Before its first frame.
+    /// The swing of frames of `kind`, before the first frame.
     pub fn new(kind: FrameKind) -> Self {
         let sites = components(kind.format).iter().filter(|sites| !sites.is_chroma());
         Self { components: sites.map(|&sites| LightComponent::new(sites, kind)).collect() }
@@ -80,7 +80,7 @@ impl LightComponent {
             let y = row[0].1;
             row.iter_mut().for_each(|place| place.1 = y);
         }
-        // None of a picture smaller than a block.
+        // A picture smaller than a block has no rows.
         let rows = vec![[0; WINDOW]; if columns == 0 { 0 } else { rows }];
         let columns = columns.max(1);
         Self { sites, columns, places, sums: Vec::with_capacity(BLOCKS), rows, count: 0 }

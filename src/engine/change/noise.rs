@@ -124,12 +124,12 @@ pub(super) struct Sites {
 }
 
 impl Sites {
-    /// Whether they are of U or V.
+    /// Whether the samples are chroma (U or V).
     pub(super) fn is_chroma(self) -> bool {
         self.is_chroma
     }
 
-    /// Columns and rows of them in a picture of `extent`.
+    /// Columns and rows of samples in a picture of `extent`.
     pub(super) fn samples(self, format: PixelFormat, extent: Extent) -> Extent {
         let Extent { width, height } = extent;
         match (format, self.is_chroma) {

@@ -26,7 +26,7 @@ impl ResidentFrame {
         Self { kind, planes }
     }
 
-    /// What the frames have in common.
+    /// Format, colour and extent that all frames share.
     pub fn kind(&self) -> FrameKind {
         self.kind
     }

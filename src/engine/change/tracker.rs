@@ -89,7 +89,7 @@ impl ChangeTracker {
         self.settled.copy_from_slice(largest);
         let most = largest.iter().fold(0, |most, largest| most.max(*largest));
         if !rule.is_first && rule.refreshed.is_empty() && most <= rule.threshold {
-            // Nothing is ingested, as in most frames of a scene that keeps still.
+            // Fast path: most frames of a still scene ingest no tile.
             return;
         }
         for (index, &largest) in largest.iter().enumerate() {
@@ -141,7 +141,7 @@ impl ChangeTracker {
             let frames = &self.changed_frame[row as usize * width..][columns.clone()];
             newest = frames.iter().fold(newest, |newest, frame| newest.max(*frame));
             if newest == self.frame_seq {
-                // None can be newer.
+                // No tile can be newer than this frame.
                 break;
             }
         }

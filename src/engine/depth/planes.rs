@@ -15,7 +15,7 @@ use super::{DepthPyramid, Measure, StreamDepth};
 /// Numbers of a token or texel: nearest and mean depth, and the share of known depth.
 const CHANNELS: usize = 3;
 
-/// Where no depth is known.
+/// Numbers of a token or texel of unknown depth.
 const UNKNOWN: [f64; CHANNELS] = [f64::NAN, f64::NAN, 0.0];
 
 /// The planes [`depth`](foveate_core::plane::DEPTH) and [`boxes`](foveate_core::plane::BOXES); those that the view does not publish are
@@ -37,7 +37,7 @@ pub struct DepthPlanes {
 }
 
 impl DepthPlanes {
-    /// Those of a view before its first frame.
+    /// The planes of a view before the first frame.
     pub(crate) fn new(spec: &ViewSpec) -> Self {
         let (capacity, side) = (spec.capacity(), spec.format.patch_side as usize);
         let dtype = spec.channel_dtype();
@@ -61,7 +61,7 @@ impl DepthPlanes {
     }
 
     /// Measures the tokens of `records`, over a source of `extent`, of the plan that began with frame `plan_since`.
-    pub(crate) fn take(
+    pub(crate) fn measure(
         &mut self,
         depth: &StreamDepth,
         records: &[TokenRecord],
@@ -149,7 +149,7 @@ impl DepthPlanes {
         depth.into_iter().chain(boxes)
     }
 
-    /// Which picture they were made from; zeros for none.
+    /// Identity of the depth picture that the planes were made from; zeros before the first.
     pub fn stamp(&self) -> DepthStamp {
         self.stamp
     }

@@ -15,23 +15,23 @@ use super::sync::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering, spin_until, wait, wake,
 };
 
-/// Of [`StageSlot::state`]: the slot is in use. The lowest bits count helpers.
+/// Bit of [`StageSlot::state`]: the slot is in use. The lowest bits count helpers.
 const TAKEN: u32 = 1 << 31;
-/// Of [`StageSlot::state`]: helpers may join.
+/// Bit of [`StageSlot::state`]: helpers may join.
 const OPEN: u32 = 1 << 30;
-/// Of [`StageSlot::state`]: the poster sleeps until the last helper has left.
+/// Bit of [`StageSlot::state`]: the poster sleeps until the last helper has left.
 const AWAITED: u32 = 1 << 29;
-/// Of [`StageSlot::state`]: the number of helpers.
+/// Bits of [`StageSlot::state`] that count the helpers.
 const HELPERS: u32 = AWAITED - 1;
 
-/// Of [`Board::signal`]: a helper sleeps, or is about to.
+/// Bit of [`Board::signal`]: a helper sleeps, or is about to.
 const ASLEEP: u32 = 1;
-/// Of [`Board::signal`]: helpers end.
+/// Bit of [`Board::signal`]: helpers end.
 const ENDING: u32 = 2;
 /// [`Board::signal`] grows by this with each stage.
 const STAGE: u32 = 4;
 
-/// Where helpers look for work.
+/// The board on which threads post work for helpers.
 #[derive(Debug)]
 pub(super) struct Board {
     slots: Box<[StageSlot]>,
@@ -52,7 +52,7 @@ struct StageSlot {
     next_part: AtomicUsize,
 }
 
-/// One stage of one frame.
+/// The work of one stage of one frame.
 struct PostedWork<'a> {
     work: &'a (dyn Fn(usize) + Sync),
     /// Whether a call on a helper panicked.
@@ -78,10 +78,10 @@ impl Board {
     /// If a call does.
     pub(super) fn run(&self, part_count: usize, work: &(dyn Fn(usize) + Sync)) {
         let stage = PostedWork { work, has_panicked: AtomicBool::new(false) };
-        let Some(slot) = self.slots.iter().find(|slot| slot.take()) else {
+        let Some(slot) = self.slots.iter().find(|slot| slot.try_acquire()) else {
             return (0..part_count).for_each(work);
         };
-        let posted = Posted::new(slot, &stage, part_count);
+        let posted = StageGuard::new(slot, &stage, part_count);
         self.notify();
         slot.do_parts(work);
         drop(posted);
@@ -113,7 +113,7 @@ impl Board {
         self.slots.iter().filter(|slot| slot.help()).count() != 0
     }
 
-    /// Makes every helper end once it has nothing to do.
+    /// Tells every helper to end after its current work.
     pub(super) fn dismiss(&self) {
         self.signal.fetch_or(ENDING, Ordering::Relaxed);
         wake(&self.signal);
@@ -131,9 +131,9 @@ impl Board {
 }
 
 /// A stage that helpers can find. Once this is dropped, none of them refers to it.
-struct Posted<'a>(&'a StageSlot);
+struct StageGuard<'a>(&'a StageSlot);
 
-impl<'a> Posted<'a> {
+impl<'a> StageGuard<'a> {
     fn new(slot: &'a StageSlot, stage: &'a PostedWork<'a>, part_count: usize) -> Self {
         slot.stage.store(ptr::from_ref(stage).cast_mut().cast(), Ordering::Relaxed);
         slot.part_count.store(part_count, Ordering::Relaxed);
@@ -144,7 +144,7 @@ impl<'a> Posted<'a> {
     }
 }
 
-impl Drop for Posted<'_> {
+impl Drop for StageGuard<'_> {
     fn drop(&mut self) {
         let Self(StageSlot { state, .. }) = self;
         state.fetch_and(!OPEN, Ordering::Relaxed);
@@ -157,15 +157,15 @@ impl Drop for Posted<'_> {
                 wait(state, seen);
             }
         }
-        // SYNC(free): pairs with `StageSlot::take`. The next poster of this slot sees all that was done here.
+        // SYNC(free): pairs with `StageSlot::try_acquire`. The next poster of this slot sees all that was done here.
         state.store(0, Ordering::Release);
     }
 }
 
 impl StageSlot {
     /// Takes the slot if it is free.
-    fn take(&self) -> bool {
-        // SYNC(free): pairs with the store in `Posted::drop`.
+    fn try_acquire(&self) -> bool {
+        // SYNC(free): pairs with the store in `StageGuard::drop`.
         self.state.compare_exchange(0, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
@@ -187,7 +187,7 @@ impl StageSlot {
     /// Counts a helper in, if the slot is open.
     fn join(&self) -> bool {
         let joined = |state: u32| (state & OPEN != 0).then_some(state + 1);
-        // SYNC(open): pairs with the store in `Posted::new`.
+        // SYNC(open): pairs with the store in `StageGuard::new`.
         self.state.fetch_update(Ordering::Acquire, Ordering::Relaxed, joined).is_ok()
     }
 
@@ -215,7 +215,7 @@ impl StageSlot {
 
     /// Counts a helper out.
     fn leave(&self) {
-        // SYNC(left): pairs with `Posted::drop`.
+        // SYNC(left): pairs with `StageGuard::drop`.
         let before = self.state.fetch_sub(1, Ordering::Release);
         if before & AWAITED != 0 && before & HELPERS == 1 {
             wake(&self.state);

@@ -65,7 +65,7 @@ fn distance(one: PixelBox, other: PixelBox) -> u32 {
 /// Something that is followed.
 #[derive(Clone, Copy, Debug)]
 struct TrackedObject {
-    /// Its texels.
+    /// Texels of the object.
     place: PixelBox,
     since: FrameTime,
     /// When it had an area of its own last, and in how many frames.
@@ -73,8 +73,8 @@ struct TrackedObject {
     frames: u32,
     /// Whether it was reported, or need not be.
     is_known: bool,
-    /// When it was reported.
-    told: Option<FrameTime>,
+    /// Time at which the object was reported.
+    reported_at: Option<FrameTime>,
 }
 
 impl TrackedObject {
@@ -83,8 +83,8 @@ impl TrackedObject {
         HIDDEN_NS.min(self.seen.time_ns - self.since.time_ns)
     }
 
-    fn is_told_within(&self, now: FrameTime, ns: u64) -> bool {
-        self.told.is_some_and(|told| now.time_ns - told.time_ns < ns)
+    fn was_reported_within(&self, now: FrameTime, ns: u64) -> bool {
+        self.reported_at.is_some_and(|reported_at| now.time_ns - reported_at.time_ns < ns)
     }
 }
 
@@ -123,8 +123,8 @@ impl Arrivals {
     }
 
     /// Masks cover `texels` from the next frame on: forgets what was seen there.
-    pub(super) fn hide(&mut self, texels: &TileSet) {
-        self.background.hide(texels);
+    pub(super) fn apply_mask(&mut self, texels: &TileSet) {
+        self.background.apply_mask(texels);
         let is_there = |thing: &TrackedObject| {
             let PixelBox { x0, y0, x1, y1 } = thing.place;
             (y0..y1).any(|y| (x0..x1).any(|x| texels.contains(x, y)))
@@ -133,7 +133,7 @@ impl Arrivals {
     }
 
     /// Takes a frame, `elapsed_s` after the one before.
-    pub(super) fn take(
+    pub(super) fn detect(
         &mut self,
         now: FrameTime,
         elapsed_s: f64,
@@ -165,13 +165,13 @@ impl Arrivals {
                 continue;
             }
             let is_part = |other: &TrackedObject| {
-                other.is_told_within(now, TOGETHER_NS)
+                other.was_reported_within(now, TOGETHER_NS)
                     && are_near(other.place, thing.place, self.margin)
             };
             let is_part = self.things.iter().any(is_part);
             self.things[index].is_known = true;
             if !is_part {
-                self.things[index].told = Some(now);
+                self.things[index].reported_at = Some(now);
                 events.push(event(now, &thing, self.level, self.extent, self.grid));
             }
         }
@@ -245,17 +245,18 @@ impl Arrivals {
                 thing.frames += 1;
                 continue;
             }
-            // What splits off something is as new as that is.
+            // A part that splits off is as new as the object that it was a part of.
             let parts = self.things[..known].iter();
             let mut parts = parts.filter(|thing| are_near(thing.place, place, self.margin));
             let (is_known, since) = parts.next().map_or((is_learning, now), |whole| {
                 (whole.is_known, if whole.is_known { now } else { whole.since })
             });
-            let thing = TrackedObject { place, since, seen: now, frames: 1, is_known, told: None };
+            let thing =
+                TrackedObject { place, since, seen: now, frames: 1, is_known, reported_at: None };
             // With as many as can be followed, it is looked at again in the next frame.
             let _ = self.things.try_push(thing);
         }
-        // What has no area of its own may be behind or before something that has.
+        // An object without an area of its own may be behind or in front of an object that has one.
         for index in 0..known {
             let TrackedObject { place, seen, .. } = self.things[index];
             if seen != now

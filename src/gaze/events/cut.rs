@@ -36,7 +36,7 @@ impl Cut {
     }
 
     /// `is_clear` says whether the picture has structure and is not clipped, so that it can be compared.
-    pub(super) fn take(
+    pub(super) fn detect(
         &mut self,
         now: FrameTime,
         picture: &PictureStats,

@@ -65,7 +65,7 @@ impl Flicker {
         &self.state
     }
 
-    pub(super) fn take(&mut self, now: FrameTime, picture: &PictureStats) -> Option<Event> {
+    pub(super) fn detect(&mut self, now: FrameTime, picture: &PictureStats) -> Option<Event> {
         let band_count = (picture.grid.height as usize).min(BANDS_MAX);
         let slot = self.count % WINDOW;
         for (band, mean) in self.means[slot].iter_mut().enumerate().take(band_count) {
@@ -84,7 +84,7 @@ impl Flicker {
         let (share, periods) = self.common_line(band_count);
         let signal =
             if BANDS.0 <= share { Some(true) } else { (share <= BANDS.1).then_some(false) };
-        self.state.step(now, signal, self.hertz(periods, now))
+        self.state.update(now, signal, self.hertz(periods, now))
     }
 
     /// The share of bands that flicker at the frequency at which most do, and that frequency in periods a window.

@@ -47,11 +47,11 @@ impl Frozen {
         &self.state
     }
 
-    pub(super) fn take(&mut self, now: FrameTime, facts: &FrameFacts) -> Option<Event> {
+    pub(super) fn detect(&mut self, now: FrameTime, facts: &FrameFacts) -> Option<Event> {
         let before = std::mem::replace(&mut self.newest, now);
         let Some(changed) = self.changed.filter(|_| facts.is_live) else {
             self.changed = Some(now);
-            return self.state.step(now, Some(false), 0.0);
+            return self.state.update(now, Some(false), 0.0);
         };
         let equal_ns = now.time_ns - changed.time_ns;
         if 0 < facts.tiles_differing {
@@ -61,7 +61,7 @@ impl Frozen {
             self.changed = Some(now);
             let share = facts.tiles_differing as f64 / facts.tile_count as f64;
             self.remember(now.seconds_since(before), NOISY_TILES <= share);
-            return self.state.step(now, Some(false), equal_ns as f64 / 1e9);
+            return self.state.update(now, Some(false), equal_ns as f64 / 1e9);
         }
         let least_ns = (u64::from(FROZEN_MS) * 1_000_000).max(LONGER * self.longest_ns);
         let is_frozen = least_ns <= equal_ns && NOISY_FRAMES <= self.noisy;

@@ -19,7 +19,7 @@ pub(super) struct PictureStats {
     pub(super) grid: Extent,
     /// (77 R + 150 G + 29 B) / 256 of each texel, row by row: BT.601 in whole numbers.
     pub(super) luma: Vec<u8>,
-    /// That of the frame before.
+    /// Picture of the frame before.
     pub(super) before: Vec<u8>,
     /// Whether there was one.
     pub(super) has_before: bool,
@@ -48,7 +48,7 @@ impl PictureStats {
         }
     }
 
-    pub(super) fn take(&mut self, coarse: &CoarseLevel) {
+    pub(super) fn update(&mut self, coarse: &CoarseLevel) {
         for (luma, texel) in self.luma.iter_mut().zip(&coarse.texels) {
             *luma = luma_of(*texel);
         }

@@ -93,7 +93,7 @@ impl Shift {
     }
 
     /// `texel_px` is the side of a texel in source pixels.
-    pub(super) fn take(
+    pub(super) fn detect(
         &mut self,
         now: FrameTime,
         picture: &PictureStats,
@@ -114,7 +114,7 @@ impl Shift {
         if has_moved && !self.state.is_on() {
             self.travelled = 0.0;
         }
-        let event = self.state.step(now, Some(has_moved), self.travelled + distance);
+        let event = self.state.update(now, Some(has_moved), self.travelled + distance);
         let is_away = has_moved && KEY_AWAY <= dx.abs().max(dy.abs());
         let was_away = std::mem::replace(&mut self.was_away, is_away);
         // The second frame after a blow needs the key of the first.
@@ -139,7 +139,7 @@ impl Shift {
 
     /// Whether most blocks have moved, all over the picture. Those that came from outside, by the `median`, have no vote.
     fn has_moved(&self, median: (i32, i32)) -> bool {
-        // Votes, and those of blocks that have moved.
+        // Counts of all votes, and of votes of blocks that have moved.
         let mut quarters = [(0_u32, 0_u32); 4];
         for (block, shift) in self.voters.iter().zip(&self.shifts) {
             if block.is_inside(median) {

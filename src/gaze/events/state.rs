@@ -9,7 +9,7 @@ pub(super) struct Hysteresis {
     kind: EventKind,
     /// How long a signal must hold until a beginning and until an end are reported, in the time of the stream.
     least_ms: [u32; 2],
-    /// When it began; `None` while it does not hold.
+    /// Start of the state; `None` while it does not hold.
     since: Option<FrameTime>,
     /// The strength of the signal when the event was reported.
     value: f64,
@@ -31,7 +31,7 @@ impl Hysteresis {
     }
 
     /// Takes the signal of a frame: that it holds, that it does not, or neither, which changes nothing.
-    pub(super) fn step(
+    pub(super) fn update(
         &mut self,
         now: FrameTime,
         signal: Option<bool>,
@@ -67,7 +67,7 @@ impl Hysteresis {
         Some(self.event(Phase::Began, now, self.since?))
     }
 
-    /// Its end, if it holds.
+    /// The event of the state's end, if the state holds.
     pub(super) fn ended(&self, now: FrameTime) -> Option<Event> {
         Some(self.event(Phase::Ended, now, self.since?))
     }

@@ -55,7 +55,7 @@ pub(super) fn tokens(
         foci.iter().filter(|focus| focus.own_share.is_some()).collect();
     for (index, focus) in asked.iter().enumerate() {
         let left = budget - tree.count;
-        // What an earlier one did not need is there for the later ones.
+        // Later targets also share what earlier ones left over.
         let even = left / (asked.len() - index);
         let given = focus.share.filter(|share| is_share(*share));
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share")]
@@ -204,7 +204,7 @@ struct Pool {
 }
 
 impl Pool {
-    /// What it gains for each token.
+    /// Gain for each token.
     fn worth(self) -> f64 {
         self.gain / self.cost
     }
@@ -212,7 +212,7 @@ impl Pool {
 
 /// The pools of all patches of a quadtree above level 0.
 struct Pools {
-    /// From level 1 on.
+    /// Pools of the levels, from level 1 on.
     levels: Vec<PoolLevel>,
 }
 

@@ -30,7 +30,7 @@ struct Node {
 }
 
 impl Node {
-    /// Its two halves along `axis`.
+    /// The two halves of the node along `axis`.
     fn halves(self, axis: usize) -> [Self; 2] {
         [0, 1].map(|half| {
             let Self { mut levels, mut place } = self;

@@ -16,7 +16,7 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation;
 use foveate_core::geometry::patch::{Patch, PatchGrids};
 use foveate_core::geometry::plan::{Token, TokenPlan};
-use foveate_core::geometry::pyramid::MAX_LEVEL_COUNT;
+use foveate_core::geometry::pyramid::LEVEL_COUNT_MAX;
 use foveate_core::geometry::region::Region;
 use foveate_core::geometry::relevance::RelevanceMap;
 
@@ -60,7 +60,7 @@ pub struct Priority<'a> {
     pub e0_px: f64,
     /// Weights that multiply the priority; 1 everywhere where there are none.
     pub relevance: Option<&'a RelevanceMap>,
-    /// Of each fixation the box that somebody asked for, without an area for a point; empty if nobody asked for any.
+    /// The requested box of each fixation, without an area for a point; empty without a request.
     pub asked: &'a [Option<Region>],
 }
 
@@ -85,7 +85,7 @@ impl Priority<'_> {
         !self.asked.is_empty() && self.asked.iter().all(Option::is_some)
     }
 
-    /// The greatest [`asked_share`] of a patch; 0 if nobody asked for anything.
+    /// The greatest [`asked_share`] of a patch; 0 without a request.
     pub(super) fn asked_share(&self, patch: Patch, grids: PatchGrids) -> f64 {
         let edges = edges(patch, grids);
         let share = |asked: &Region| asked_share(distance(edges, *asked), grids.patch_side());
@@ -175,7 +175,7 @@ pub(super) fn split_patches(plan: Option<&TokenPlan>) -> HashSet<Patch> {
         loop {
             patch = patch.parent();
             // Of what was inserted before, so was all above.
-            if patch.level == MAX_LEVEL_COUNT || !split.insert(patch) {
+            if patch.level == LEVEL_COUNT_MAX || !split.insert(patch) {
                 break;
             }
         }

@@ -13,7 +13,6 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{self, Focus};
 use foveate_core::geometry::plan::Token;
 use foveate_core::geometry::region::{PixelBox, Region};
-#[cfg(feature = "serde")]
 use foveate_core::value::{Real, Whole, checked};
 
 /// How often the blocks take what they have freed; few rounds change anything.
@@ -26,21 +25,20 @@ const MARGIN_QUARTERS: u32 = 1;
 const ASKED_ASPECT: f64 = 2.0;
 
 /// How the layout divides its budget. Where a fixation is asked for, its block may have more than the share, step 1, and sides of its own.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(default))]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
 pub struct Inset {
     /// Share of the budget that goes to blocks, 0 to below 1.
-    #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Real<0, 99>, _, _>"))]
+    #[serde(deserialize_with = "checked::<Real<0, 99>, _, _>")]
     pub share: f64,
     /// Fixations at a time, each with a block, 1 to [`FOVEAE_MAX`](foveate_core::geometry::fixation::FOVEAE_MAX).
-    #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Whole<1, 8>, _, _>"))]
+    #[serde(deserialize_with = "checked::<Whole<1, 8>, _, _>")]
     pub blocks: u32,
     /// Fewest source pixels from one texel of a block to the next, from 1.
-    #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Real<100, 6400>, _, _>"))]
+    #[serde(deserialize_with = "checked::<Real<100, 6400>, _, _>")]
     pub min_step: f64,
     /// Columns of a block around a fixation for each of its rows.
-    #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Real<5, 2000>, _, _>"))]
+    #[serde(deserialize_with = "checked::<Real<5, 2000>, _, _>")]
     pub aspect: f64,
 }
 
@@ -97,7 +95,7 @@ struct Grid {
     /// Where it begins; 0 until a block has its place.
     x: u32,
     y: u32,
-    /// Of a square, in pixels.
+    /// Side of a square, in pixels.
     side: u32,
     columns: u32,
     rows: u32,
@@ -114,7 +112,7 @@ impl Grid {
         })
     }
 
-    /// Its real pixels.
+    /// Real pixels of the grid.
     fn pixel_box(self, extent: Extent) -> PixelBox {
         let along =
             |start: u32, count: u32, length: u32| start..(start + count * self.side).min(length);

@@ -9,9 +9,7 @@ use arrayvec::ArrayVec;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation;
 use foveate_core::geometry::plan::{STEP_MAX, Token};
-#[cfg(feature = "serde")]
 use foveate_core::value::{ConfigValue, Wholes, checked, newtype, optional};
-#[cfg(feature = "serde")]
 use serde::Deserialize;
 
 /// Most rings.
@@ -19,9 +17,8 @@ pub const RINGS_MAX: usize = 8;
 
 /// Nested blocks of patches. The block of a ring is `grid` x `grid` patches whose texels are `stride` pixels wide; the ring is
 /// what of it lies outside the block before.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(try_from = "RingKeys", into = "RingKeys"))]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(try_from = "RingKeys", into = "RingKeys")]
 pub struct Rings(ArrayVec<PatchRing, RINGS_MAX>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +38,7 @@ impl PatchRing {
 /// The rings of a published model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preset {
-    /// Its name in a configuration.
+    /// Name of the preset in a configuration.
     pub name: &'static str,
     strides: &'static [u32],
     grids: &'static [u32],
@@ -75,7 +72,7 @@ impl Preset {
         PRESETS.into_iter().find(|preset| preset.name == name)
     }
 
-    /// Its rings.
+    /// Rings of the preset.
     pub fn rings(&self) -> Rings {
         Rings::new(self.strides, self.grids).expect("the presets nest")
     }
@@ -160,7 +157,7 @@ impl Rings {
 }
 
 fn ring_of(stride: u32, grid: u32) -> Result<PatchRing, String> {
-    let width_max = Extent::MAX_SIDE;
+    let width_max = Extent::SIDE_MAX;
     let narrow = u16::try_from(stride).ok().zip(u16::try_from(grid).ok());
     let ring = narrow.map(|(stride, grid)| PatchRing { stride, grid });
     ring.filter(|ring| (1..=STEP_MAX).contains(&ring.stride) && 1 <= ring.grid)
@@ -191,7 +188,6 @@ fn floored(place: f64) -> i32 {
     place.floor() as i32
 }
 
-#[cfg(feature = "serde")]
 newtype!(
     /// The name of a preset.
     PresetName(Preset):
@@ -200,7 +196,6 @@ newtype!(
 );
 
 /// [`Rings`] as they are read and written: a preset, or strides and grids. That one of the two is given is for the reader to check.
-#[cfg(feature = "serde")]
 #[derive(serde::Serialize, serde::Deserialize)]
 struct RingKeys {
     #[serde(default, skip_serializing, deserialize_with = "optional::<PresetName, _, _>")]
@@ -211,7 +206,6 @@ struct RingKeys {
     grids: Vec<u32>,
 }
 
-#[cfg(feature = "serde")]
 impl TryFrom<RingKeys> for Rings {
     type Error = String;
 
@@ -223,7 +217,6 @@ impl TryFrom<RingKeys> for Rings {
     }
 }
 
-#[cfg(feature = "serde")]
 impl From<Rings> for RingKeys {
     fn from(Rings(rings): Rings) -> Self {
         let strides = rings.iter().map(|ring| ring.stride.into()).collect();

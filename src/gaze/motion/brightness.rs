@@ -37,7 +37,7 @@ impl Brightness {
         Self { extent, levels: vec![0.0; extent.area() + PADDING], means: vec![0.0; blocks.area()] }
     }
 
-    pub(super) fn take(&mut self, coarse: &CoarseLevel) {
+    pub(super) fn update(&mut self, coarse: &CoarseLevel) {
         for (level, [r, g, b]) in self.levels.iter_mut().zip(&coarse.texels) {
             let sum = u16::from(*r) + 2 * u16::from(*g) + u16::from(*b);
             *level = f32::from(sum) * 0.25;
@@ -46,7 +46,7 @@ impl Brightness {
     }
 
     /// Makes `texels` black.
-    pub(super) fn hide(&mut self, texels: &TileSet) {
+    pub(super) fn apply_mask(&mut self, texels: &TileSet) {
         texels.indices().for_each(|index| self.levels[index] = 0.0);
         self.average();
     }

@@ -31,7 +31,7 @@ const SHARE_MIN: f64 = 0.4;
 /// Why the motion of a picture is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unknown {
-    /// There is hardly any texture in it.
+    /// The picture has hardly any texture.
     NoTexture,
     /// The pictures show different scenes: too few blocks match, or agree.
     Cut,
@@ -42,7 +42,7 @@ pub enum Unknown {
 pub(super) struct Vote {
     /// Place of its centre: -1..=1 over the longer side.
     pub(super) at: (f64, f64),
-    /// In texels.
+    /// Shift in texels.
     pub(super) shift: (f64, f64),
     /// Weight along each axis: a matrix xx, xy, yy, and its greater eigenvalue, at most 1.
     pub(super) weight: [f64; 3],
@@ -65,7 +65,7 @@ impl Vote {
         }
     }
 
-    /// How much it counts, 0..=1.
+    /// Weight of the vote, 0..=1.
     fn size(&self) -> f64 {
         0.5 * (self.weight[0] + self.weight[2])
     }
@@ -79,9 +79,9 @@ pub(super) fn shift_of(fit: &Fit, (x, y): (f64, f64)) -> (f64, f64) {
 /// Working memory of [`fit`], with room for all votes.
 #[derive(Clone, Debug)]
 pub(super) struct Distances {
-    /// Of each vote from the newest fit.
+    /// Distance of each vote from the newest fit.
     all: Vec<f64>,
-    /// Of the nearer ones, in any order.
+    /// Distances of the nearer votes, in any order.
     near: Vec<f64>,
 }
 
@@ -95,7 +95,7 @@ impl Distances {
         self.all.extend(votes.iter().map(|vote| vote.distance(fit)));
     }
 
-    /// The median of those below [`REACH_FIRST`], if there are any.
+    /// Median of the distances below [`REACH_FIRST`]; `None` without any.
     fn median(&mut self) -> Option<f64> {
         self.near.clear();
         self.near.extend(self.all.iter().filter(|distance| **distance < REACH_FIRST));

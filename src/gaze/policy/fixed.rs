@@ -41,7 +41,7 @@ impl FixationPolicy for Fixed {
         self.state.gaze()
     }
 
-    fn take(&mut self, feedback: &Feedback, at: FrameTime) {
+    fn accept_feedback(&mut self, feedback: &Feedback, at: FrameTime) {
         self.state.advance(at);
         match feedback {
             Feedback::Look { points, hold_ns, frame_seq, area } => {

@@ -7,7 +7,7 @@ use crate::feedback::Feedback;
 use crate::fixation_state::{CENTRE, FixationState};
 use crate::need::Need;
 use crate::relevance::scene::Scene;
-use crate::relevance::seen::{Seen, SeenParts};
+use crate::relevance::seen::{FrameParts, Seen};
 use crate::weigher::Weigher;
 use crate::weigher::channels::ChannelWeigher;
 use foveate_core::frame::FrameTime;
@@ -22,7 +22,7 @@ pub struct NeedPolicy {
     parameters: GazeParameters,
     state: FixationState,
     weigher: Weigher,
-    /// `None` where consumers do not decide.
+    /// Attention of consumers; `None` if they do not decide.
     attention: Option<Attention>,
     /// What foveae of other policies look at, in pixels.
     avoided: Points,
@@ -92,13 +92,13 @@ impl FixationPolicy for NeedPolicy {
         self.avoided = places.iter().copied().collect();
     }
 
-    fn hide(&mut self, texels: &TileSet, frame_seq: u64) {
-        self.weigher.hide(texels, frame_seq);
-        self.state.hide(texels);
+    fn apply_mask(&mut self, texels: &TileSet, frame_seq: u64) {
+        self.weigher.apply_mask(texels, frame_seq);
+        self.state.apply_mask(texels);
         self.is_outdated = true;
     }
 
-    fn take(&mut self, feedback: &Feedback, at: FrameTime) {
+    fn accept_feedback(&mut self, feedback: &Feedback, at: FrameTime) {
         self.state.advance(at);
         let now_ns = self.state.elapsed_ns();
         match feedback {
@@ -141,11 +141,11 @@ impl FixationPolicy for NeedPolicy {
         }
     }
 
-    fn reads(&self, most: SeenParts) -> SeenParts {
-        // What clients say is moved along with what has moved since.
+    fn reads(&self, most: FrameParts) -> FrameParts {
+        // Places from clients move along with the picture, whose motion the coarse level gives.
         let is_asked = self.state.is_client_driven() || self.is_attending();
-        let SeenParts { coarse, tiles } = self.weigher.reads();
-        SeenParts { coarse: most.coarse && (coarse || is_asked), tiles: most.tiles && tiles }
+        let FrameParts { coarse, tiles } = self.weigher.reads();
+        FrameParts { coarse: most.coarse && (coarse || is_asked), tiles: most.tiles && tiles }
     }
 
     fn arrive(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {

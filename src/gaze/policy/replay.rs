@@ -84,7 +84,7 @@ impl FixationPolicy for Replay {
         self.is_planned_afresh
     }
 
-    fn take(&mut self, _feedback: &Feedback, _at: FrameTime) {}
+    fn accept_feedback(&mut self, _feedback: &Feedback, _at: FrameTime) {}
 
     fn arrive(&mut self, at: FrameTime, _seen: Option<Seen<'_>>) {
         self.turn_to(at.frame_seq);

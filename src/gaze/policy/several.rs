@@ -7,7 +7,7 @@ use crate::controller::FoveaPolicy;
 use crate::feedback::Feedback;
 use crate::need::Need;
 use crate::relevance::scene::Scene;
-use crate::relevance::seen::{Seen, SeenParts};
+use crate::relevance::seen::{FrameParts, Seen};
 use foveate_core::frame::FrameTime;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{FOVEAE_MAX, Fixation, Gaze, Points};
@@ -16,9 +16,9 @@ use foveate_core::geometry::tile::TileSet;
 /// Foveae that share a policy.
 #[derive(Debug)]
 pub struct PolicyGroup {
-    /// Where they look.
+    /// Policy of the group's foveae.
     pub policy: Box<dyn FixationPolicy>,
-    /// Its name in configurations.
+    /// Name of the policy in configurations.
     pub name: FoveaPolicy,
 }
 
@@ -28,18 +28,18 @@ pub struct PolicyGroup {
 /// the first is looked at. Relevance is that of the first policy that has any.
 #[derive(Debug)]
 pub struct PolicyGroups {
-    parties: Vec<PolicyGroup>,
+    groups: Vec<PolicyGroup>,
     gaze: Gaze,
-    /// Those of the gaze.
+    /// Foveae of the gaze.
     foveae: Foveae,
-    /// Those of the frame before.
+    /// Foveae of the frame before.
     before: Foveae,
     /// The greatest id up to the frame before.
     last_id: u64,
     at: FrameTime,
 }
 
-/// A fixation, and the party that it is of with its id there.
+/// A fixation, and the group that it is of with its id there.
 #[derive(Clone, Copy, Debug)]
 struct Fovea {
     own: (usize, u64),
@@ -50,10 +50,10 @@ type Foveae = ArrayVec<Fovea, FOVEAE_MAX>;
 
 impl PolicyGroups {
     /// From policies that begin with the frame of `at`, together of at most [`FOVEAE_MAX`] foveae.
-    pub fn new(parties: Vec<PolicyGroup>, at: FrameTime) -> Self {
-        let gaze = Gaze::clone(parties[0].policy.gaze());
+    pub fn new(groups: Vec<PolicyGroup>, at: FrameTime) -> Self {
+        let gaze = Gaze::clone(groups[0].policy.gaze());
         let (foveae, before) = (Foveae::new(), Foveae::new());
-        let mut several = Self { parties, gaze, foveae, before, last_id: 0, at };
+        let mut several = Self { groups, gaze, foveae, before, last_id: 0, at };
         several.join();
         several
     }
@@ -62,11 +62,11 @@ impl PolicyGroups {
     /// ids.
     fn join(&mut self) {
         let mut foveae = Foveae::new();
-        for (party, PolicyGroup { policy, .. }) in self.parties.iter().enumerate() {
+        for (group, PolicyGroup { policy, .. }) in self.groups.iter().enumerate() {
             for fixation in &policy.gaze().fixations {
                 let is_taken = |other: &Fovea| place(&other.fixation) == place(fixation);
                 if !foveae.iter().any(is_taken) {
-                    foveae.push(Fovea { own: (party, fixation.id), fixation: *fixation });
+                    foveae.push(Fovea { own: (group, fixation.id), fixation: *fixation });
                 }
             }
         }
@@ -90,14 +90,14 @@ impl PolicyGroups {
         }
         self.gaze.fixations = foveae.iter().map(|fovea| fovea.fixation).collect();
         self.gaze.relevance =
-            self.parties.iter().find_map(|party| party.policy.gaze().relevance.clone());
+            self.groups.iter().find_map(|group| group.policy.gaze().relevance.clone());
         self.foveae = foveae;
     }
 
     /// What the foveae of the other policies look at.
     fn places_but(&self, index: usize) -> Points {
-        let others = self.parties.iter().enumerate().filter(|(other, _)| *other != index);
-        others.flat_map(|(_, party)| party.policy.gaze().points()).collect()
+        let others = self.groups.iter().enumerate().filter(|(other, _)| *other != index);
+        others.flat_map(|(_, group)| group.policy.gaze().points()).collect()
     }
 }
 
@@ -111,18 +111,18 @@ impl FixationPolicy for PolicyGroups {
     }
 
     fn is_settled(&self) -> bool {
-        self.parties.iter().all(|party| party.policy.is_settled())
+        self.groups.iter().all(|group| group.policy.is_settled())
     }
 
     fn scene(&self) -> Option<&Scene> {
-        self.parties.iter().find_map(|party| party.policy.scene())
+        self.groups.iter().find_map(|group| group.policy.scene())
     }
 
-    fn hide(&mut self, texels: &TileSet, frame_seq: u64) {
-        self.parties.iter_mut().for_each(|party| party.policy.hide(texels, frame_seq));
+    fn apply_mask(&mut self, texels: &TileSet, frame_seq: u64) {
+        self.groups.iter_mut().for_each(|group| group.policy.apply_mask(texels, frame_seq));
     }
 
-    fn take(&mut self, feedback: &Feedback, at: FrameTime) {
+    fn accept_feedback(&mut self, feedback: &Feedback, at: FrameTime) {
         self.at = at;
         let wanted: fn(FoveaPolicy) -> bool = match feedback {
             Feedback::Look { .. } | Feedback::Attend { .. } => FoveaPolicy::is_feedback,
@@ -134,29 +134,29 @@ impl FixationPolicy for PolicyGroups {
                 |policy: FoveaPolicy| policy.is_feedback() || policy.is_relevance()
             }
         };
-        for party in self.parties.iter_mut().filter(|party| wanted(party.name)) {
-            party.policy.take(feedback, at);
+        for group in self.groups.iter_mut().filter(|group| wanted(group.name)) {
+            group.policy.accept_feedback(feedback, at);
         }
         self.join();
     }
 
-    fn reads(&self, most: SeenParts) -> SeenParts {
-        let parties = self.parties.iter().map(|party| party.policy.reads(most));
-        parties.fold(SeenParts::default(), SeenParts::and)
+    fn reads(&self, most: FrameParts) -> FrameParts {
+        let groups = self.groups.iter().map(|group| group.policy.reads(most));
+        groups.fold(FrameParts::default(), FrameParts::and)
     }
 
     fn arrive(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
         self.at = at;
-        self.parties.iter_mut().for_each(|party| party.policy.arrive(at, seen));
+        self.groups.iter_mut().for_each(|group| group.policy.arrive(at, seen));
         self.join();
         self.before.clone_from(&self.foveae);
         self.last_id = self.last_id.max(self.gaze.newest().id);
     }
 
     fn decide(&mut self, seen: Option<Seen<'_>>, need: &Need, changed_frame: &[u64]) {
-        for index in 0..self.parties.len() {
+        for index in 0..self.groups.len() {
             let others = self.places_but(index);
-            let policy = &mut self.parties[index].policy;
+            let policy = &mut self.groups[index].policy;
             policy.avoid(&others);
             policy.decide(seen, need, changed_frame);
         }
@@ -164,8 +164,8 @@ impl FixationPolicy for PolicyGroups {
 
     fn resize(&mut self, extent: Extent, at: FrameTime) {
         self.at = at;
-        for party in &mut self.parties {
-            party.policy.resize(extent, at);
+        for group in &mut self.groups {
+            group.policy.resize(extent, at);
         }
         self.join();
     }

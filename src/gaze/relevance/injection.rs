@@ -37,11 +37,11 @@ pub enum InjectionError {
     Name(String),
     /// It is the name of a channel that is computed.
     Computed(String),
-    /// The number of values is not that of the cells.
+    /// The number of values differs from the number of cells.
     Count {
-        /// How many were given.
+        /// Number of values given.
         given: usize,
-        /// How many are needed.
+        /// Number of values needed.
         wanted: usize,
     },
     /// The grid is empty or too large.
@@ -52,7 +52,7 @@ pub enum InjectionError {
     Outside(Extent),
     /// A value is not finite, or too far from 0.
     Value {
-        /// Its index.
+        /// Index of the value.
         index: usize,
         /// The value.
         value: f32,
@@ -138,7 +138,7 @@ impl Injection {
         Ok(Self { name: name.to_owned(), grid, region, values, frame_seq, ttl_ms })
     }
 
-    /// Its name.
+    /// Name of the channel.
     pub fn name(&self) -> &str {
         &self.name
     }

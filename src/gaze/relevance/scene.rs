@@ -75,7 +75,7 @@ pub struct Scene {
     /// `frame_seq` and time of the frame that was absorbed last; frame 0 before any.
     absorbed: (u64, u64),
     /// `frame_seq` of the last frame whose tiles were absorbed; 0 before any.
-    tiles_of: u64,
+    tiles_frame_seq: u64,
     /// The cells that masks cover at least in part, since frame `hidden_since`.
     hidden: Vec<bool>,
     hidden_since: u64,
@@ -84,7 +84,7 @@ pub struct Scene {
     /// Number of gaze decisions so far.
     decisions: u64,
     /// `frame_seq` of the newest frame absorbed at the last decision; 0 before any.
-    decided_of: u64,
+    decided_frame_seq: u64,
 }
 
 /// A channel that a client injected.
@@ -113,12 +113,12 @@ impl Scene {
             sight: zeros,
             plan: None,
             absorbed: (0, 0),
-            tiles_of: 0,
+            tiles_frame_seq: 0,
             hidden: vec![false; grid.area()],
             hidden_since: 0,
             looks_changed: true,
             decisions: 0,
-            decided_of: 0,
+            decided_frame_seq: 0,
         };
         scene.place();
         scene
@@ -174,7 +174,7 @@ impl Scene {
 
     /// Masks cover `texels` of the coarse level from frame `frame_seq`, the next one, on: forgets what was seen there, whether it was looked
     /// at, what was injected of earlier frames there, and the score.
-    pub fn hide(&mut self, texels: &TileSet, frame_seq: u64) {
+    pub fn apply_mask(&mut self, texels: &TileSet, frame_seq: u64) {
         let (columns, coarse) = (self.grid.width as usize, texels.grid());
         let level = CoarseLevel::level_of(PyramidShape::new(self.extent));
         let side = self.cell_px() >> level;
@@ -218,7 +218,7 @@ impl Scene {
         }
         if let Some(tiles) = &seen.tiles {
             self.absorb_tiles(tiles, seen.frame_seq, now_ns);
-            self.tiles_of = seen.frame_seq;
+            self.tiles_frame_seq = seen.frame_seq;
         }
         if let Some(plan) = seen.plan {
             let elapsed_ns = now_ns.saturating_sub(last_ns);
@@ -238,14 +238,14 @@ impl Scene {
     }
 
     /// `frame_seq` of the newest frame absorbed at the last decision; 0 before any.
-    pub fn decided_of(&self) -> u64 {
-        self.decided_of
+    pub fn decided_frame_seq(&self) -> u64 {
+        self.decided_frame_seq
     }
 
     /// Computes the channels that depend on saliency, other cells, fixations or time.
     pub fn decide(&mut self, saliency: &Saliency, fixations: &[Fixation], now_ns: u64) {
         self.decisions += 1;
-        self.decided_of = self.absorbed.0;
+        self.decided_frame_seq = self.absorbed.0;
         self.pool_saliency(saliency);
         let (grid, longer_side) = (self.grid, self.extent.longer_side() as f32);
         if std::mem::take(&mut self.looks_changed) {
@@ -334,7 +334,7 @@ impl Scene {
 
     /// The channels of the cells with a tile that changed since the tiles before. What masks cover since a later frame stays hidden.
     fn absorb_tiles(&mut self, tiles: &SeenTiles<'_>, frame_seq: u64, now_ns: u64) {
-        let last = self.tiles_of;
+        let last = self.tiles_frame_seq;
         let tile_grid = self.extent.in_cells(TILE_SIDE);
         self.note_changed(tiles.changed_frame, last, tile_grid.width as usize);
         for index in 0..self.changed.len() {

@@ -5,10 +5,8 @@ use std::collections::BTreeMap;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::relevance::RelevanceMap;
 
-#[cfg(feature = "serde")]
 mod file;
 
-#[cfg(feature = "serde")]
 pub use self::file::{ScorerError, ScorerMistake};
 
 /// Scores are within so many octaves of 0: relevance of 1/16 to 16.
@@ -40,7 +38,7 @@ pub(super) struct Input {
 pub(super) struct Convolution {
     pub(super) outputs: usize,
     pub(super) side: usize,
-    /// By output, input, row, column.
+    /// Weights by output, input, row and column.
     pub(super) weights: Vec<f32>,
     pub(super) bias: Vec<f32>,
 }

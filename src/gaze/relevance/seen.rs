@@ -14,7 +14,7 @@ pub struct Seen<'a> {
     pub frame_seq: u64,
     /// What moved up to the frame, if it is known.
     pub motion: Option<&'a Motions>,
-    /// Its tiles, if somebody asked for them.
+    /// Tiles of the frame; `None` if no policy reads them.
     pub tiles: Option<SeenTiles<'a>>,
     /// The tokens of the view.
     pub plan: Option<&'a TokenPlan>,
@@ -23,7 +23,7 @@ pub struct Seen<'a> {
 /// The tiles of a frame, row by row.
 #[derive(Clone, Copy, Debug)]
 pub struct SeenTiles<'a> {
-    /// What each looks like.
+    /// Features of each tile.
     pub features: &'a [TileFeatures],
     /// `frame_seq` of the last frame that changed it.
     pub changed_frame: &'a [u64],
@@ -33,15 +33,15 @@ pub struct SeenTiles<'a> {
 
 /// Which parts of a frame somebody wants to [see](Seen).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SeenParts {
+pub struct FrameParts {
     /// The coarse level, and what moved up to the frame.
     pub coarse: bool,
     /// The tiles.
     pub tiles: bool,
 }
 
-impl SeenParts {
-    /// Those of both.
+impl FrameParts {
+    /// The parts of both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self { coarse: self.coarse || other.coarse, tiles: self.tiles || other.tiles }

@@ -126,7 +126,7 @@ impl Aligned {
         self.is_still
     }
 
-    /// The model is that of the picture.
+    /// Starts the model again from the picture.
     pub(super) fn restart(&mut self) {
         self.model_from_picture = Affine::IDENTITY;
         self.picture_from_model = Affine::IDENTITY;

@@ -28,7 +28,7 @@ const CUT: f32 = 30.0;
 #[derive(Clone, Debug)]
 pub(crate) struct Background {
     aligned: Aligned,
-    /// Of each sample.
+    /// Level of each sample.
     level: Vec<f32>,
     /// Usual distance of each sample from its level.
     unrest: Vec<f32>,
@@ -105,7 +105,7 @@ impl Background {
     }
 
     /// Forgets what was seen in `texels` of the newest picture, which are black in it.
-    pub(crate) fn hide(&mut self, texels: &TileSet) {
+    pub(crate) fn apply_mask(&mut self, texels: &TileSet) {
         if self.aligned.is_still() {
             for index in texels.indices() {
                 self.level[3 * index..][..3].fill(0.0);
@@ -290,7 +290,7 @@ fn less(a: f32, b: f32) -> f32 {
     if a < b { a } else { b }
 }
 
-/// The greater of two numbers, likewise.
+/// The greater of two numbers, by a comparison that vectorises.
 #[inline(always)]
 fn more(a: f32, b: f32) -> f32 {
     if b < a { a } else { b }

@@ -18,12 +18,12 @@ use foveate_core::geometry::fixation::{Fixation, FixationReason, Points};
 use foveate_core::geometry::relevance::Relevance;
 use foveate_core::geometry::tile::TileSet;
 
-/// What a view scores by.
+/// Scorer and weights of a view.
 #[derive(Clone, Debug)]
 pub(crate) struct Scoring {
     /// What makes a score of the channels; `None` where clients decide which channels count.
     pub(crate) scorer: Option<Arc<Scorer>>,
-    /// What channels add to it.
+    /// Weights of channels, which add to the scorer's result.
     pub(crate) weights: BTreeMap<String, f32>,
     /// 2 to give the scorer its own first score.
     pub(crate) passes: u32,
@@ -38,7 +38,7 @@ pub(crate) struct ChannelWeigher {
     scoring: Scoring,
     /// Whether somebody reads the channels, whatever weighs.
     publishes: bool,
-    /// The weights that clients set, or those of the configuration.
+    /// Weights set by clients, or else by the configuration.
     weights: BTreeMap<String, f32>,
     /// The newest score, in octaves, and what follows from it; empty before any.
     score: Vec<f32>,
@@ -129,7 +129,7 @@ impl ChannelWeigher {
         self.weights.retain(|_, weight| *weight != 0.0);
     }
 
-    /// The weights are those of the configuration again.
+    /// Restores the configured weights.
     pub(crate) fn release(&mut self) {
         self.weights.clone_from(&self.scoring.weights);
     }
@@ -148,7 +148,7 @@ impl ChannelWeigher {
         fixations: &[Fixation],
         now_ns: u64,
     ) {
-        // So that a channel whose time is over decides no more.
+        // Drop expired channels before the decision.
         self.scene.forget(now_ns);
         if !self.is_active() {
             self.relevance = None;
@@ -179,9 +179,9 @@ impl ChannelWeigher {
         settle(&mut self.relevance, map, self.scene.frame_seq());
     }
 
-    pub(super) fn hide(&mut self, texels: &TileSet, frame_seq: u64) {
-        self.saliency.hide(texels);
-        self.scene.hide(texels, frame_seq);
+    pub(super) fn apply_mask(&mut self, texels: &TileSet, frame_seq: u64) {
+        self.saliency.apply_mask(texels);
+        self.scene.apply_mask(texels, frame_seq);
         self.score.clear();
         self.values.clear();
         self.relevance = None;

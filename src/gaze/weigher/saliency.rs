@@ -46,7 +46,7 @@ pub(crate) struct SaliencyWeigher {
     /// Side of a texel of the coarse level in pixels.
     texel_px: f64,
     saliency: Saliency,
-    /// What was looked at; in texels.
+    /// Places that were looked at, in texels.
     inhibition: Inhibition,
     relevance: Option<Arc<Relevance>>,
     /// `frame_seq` and time of the newest picture.
@@ -108,7 +108,7 @@ impl SaliencyWeigher {
         for step in steps.iter().filter(|step| step.frames().1 <= seen.frame_seq) {
             let before_from_now = match step.before_from_now() {
                 Ok(map) => Some(map.in_units_of(self.texel_px)),
-                // Nothing is known of how it moved, so it counts as still.
+                // Unknown motion counts as no motion.
                 Err(Unknown::NoTexture) => Some(Affine::IDENTITY),
                 Err(Unknown::Cut) => None,
             };
@@ -121,8 +121,8 @@ impl SaliencyWeigher {
         }
     }
 
-    pub(super) fn hide(&mut self, texels: &TileSet) {
-        self.saliency.hide(texels);
+    pub(super) fn apply_mask(&mut self, texels: &TileSet) {
+        self.saliency.apply_mask(texels);
         self.relevance = None;
     }
 

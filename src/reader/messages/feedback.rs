@@ -136,11 +136,11 @@ pub struct Attend {
     pub region: Option<Region>,
     /// `frame_seq` of the frame that the map was computed on, as that of [`Look`]; without it, the newest.
     pub frame: Option<u64>,
-    /// As that of [`Look`].
+    /// Whether an old frame is refused, as in [`Look`].
     pub strict: bool,
-    /// As that of [`Look`].
+    /// Ego motion as a homography, as in [`Look`].
     pub homography: Option<[f64; 9]>,
-    /// As that of [`Look`].
+    /// Ego motion as a rotation, as in [`Look`].
     pub rotation: Option<[f64; 4]>,
     /// Whether to answer only after the decision.
     pub wait: bool,
@@ -160,13 +160,13 @@ pub struct AttendTokens {
     pub view: ViewName,
     /// `frame_seq` of the frame whose tokens were scored, as that of [`Look`]. One whose tokens are not known any more is refused.
     pub frame: u64,
-    /// As that of [`Look`].
+    /// Whether an old frame is refused, as in [`Look`].
     pub strict: bool,
     /// Number format.
     pub dtype: NumberFormat,
-    /// As that of [`Look`].
+    /// Ego motion as a homography, as in [`Look`].
     pub homography: Option<[f64; 9]>,
-    /// As that of [`Look`].
+    /// Ego motion as a rotation, as in [`Look`].
     pub rotation: Option<[f64; 4]>,
     /// Whether to answer only after the decision.
     pub wait: bool,
@@ -193,7 +193,7 @@ pub struct Inject {
     pub region: Option<Region>,
     /// `frame_seq` of the frame that the map was made from, as that of [`Look`]; without it, the newest.
     pub frame: Option<u64>,
-    /// As that of [`Look`].
+    /// Whether an old frame is refused, as in [`Look`].
     pub strict: bool,
     /// Milliseconds of stream time after that frame for which the map is kept, 1 to 60,000; without it,
     /// [`TTL_MS_DEFAULT`].
@@ -262,7 +262,7 @@ object!(Looking {
 pub struct Injected {
     /// The view.
     pub view: ViewName,
-    /// As that of [`Looking`].
+    /// The newest frame, if it replaced one that is too old, as in [`Looking`].
     pub taken_for: Option<u64>,
 }
 
@@ -353,22 +353,22 @@ impl Look {
 }
 
 impl Attend {
-    /// As [`Look::ego_motion`].
+    /// The ego motion, as in [`Look::ego_motion`].
     ///
     /// # Errors
     ///
-    /// As [`Look::ego_motion`].
+    /// The ego motion, as in [`Look::ego_motion`].
     pub fn ego_motion(&self) -> Result<Option<EgoMotion>, String> {
         ego_motion(self.homography, self.rotation, self.frame)
     }
 }
 
 impl AttendTokens {
-    /// As [`Look::ego_motion`].
+    /// The ego motion, as in [`Look::ego_motion`].
     ///
     /// # Errors
     ///
-    /// As [`Look::ego_motion`].
+    /// The ego motion, as in [`Look::ego_motion`].
     pub fn ego_motion(&self) -> Result<Option<EgoMotion>, String> {
         ego_motion(self.homography, self.rotation, Some(self.frame))
     }

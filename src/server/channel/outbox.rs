@@ -62,7 +62,7 @@ impl<T> Inbox<T> {
     /// there already.
     pub fn set_wanted(&self, is_wanted: bool) {
         if is_wanted && !self.state.is_wanted.load(Ordering::Relaxed) {
-            // What the clients before left behind is followed by a gap.
+            // Items that were queued for earlier clients are from before a gap.
             self.queue.lock().clear();
         }
         self.state.is_wanted.store(is_wanted, Ordering::Relaxed);
@@ -71,7 +71,7 @@ impl<T> Inbox<T> {
     }
 
     /// The items since the last call.
-    pub fn take(&self) -> Vec<T> {
+    pub fn drain(&self) -> Vec<T> {
         self.queue.lock().pop_iter().collect()
     }
 

@@ -28,12 +28,12 @@ pub(crate) struct ViewEntry {
 }
 
 impl ViewEntry {
-    /// Its address.
+    /// Address of the view.
     pub(crate) fn name(&self) -> &ViewName {
         self.channel.name()
     }
 
-    /// Its configuration.
+    /// Configuration of the view.
     pub(crate) fn config(&self) -> Arc<ViewConfig> {
         self.channel.config()
     }
@@ -48,12 +48,12 @@ impl ViewEntry {
         &self.channel
     }
 
-    /// Its steering lease.
+    /// Steering lease of the view.
     pub(crate) fn steering(&self) -> &Mutex<SteeringLease> {
         &self.steering
     }
 
-    /// What clients have said of its channels.
+    /// The channels and weights that clients injected.
     pub(crate) fn channels(&self) -> MutexGuard<'_, InjectedChannels> {
         let mut channels = self.channels.lock();
         // An operator's change of the view begins a new policy.
@@ -61,7 +61,7 @@ impl ViewEntry {
         channels
     }
 
-    /// Its entry in a listing.
+    /// The view's entry in a listing.
     pub(crate) fn listing(&self) -> ViewListing {
         let text = |text: &str| clipped(text, LISTED_TEXT_BYTES_MAX);
         let (fixations, scanpath) = self.channel.fixations();
@@ -89,7 +89,7 @@ impl ViewEntry {
         }
     }
 
-    /// Its counters.
+    /// Statistics of the view.
     pub(crate) fn stats(&self) -> ViewStats {
         ViewStats {
             name: self.name().clone(),
@@ -100,7 +100,7 @@ impl ViewEntry {
 }
 
 /// The two ends of one view: what the server knows, and the channel of its frame loop.
-pub(super) fn ends(
+pub(super) fn view_entry(
     stream: &str,
     config: ViewConfig,
     opener: Option<(ClientIdentity, &Arc<MemoryWatch>)>,

@@ -20,14 +20,14 @@ pub(super) struct Connection {
     pub(super) socket: OwnedFd,
     pub(super) client: ClientIdentity,
     pub(super) since: Instant,
-    /// Whether it has ever sent a request.
+    /// Whether the client has sent a request.
     pub(super) has_asked: bool,
     pub(super) request_bucket: TokenBucket,
     pub(super) feedback_bucket: TokenBucket,
     pub(super) subscription: Option<ViewSubscription>,
-    /// No request is read until it is answered.
+    /// The answer that must be sent before the next request is read.
     pub(super) pending_answer: Option<PendingAnswer>,
-    /// Number of views that it has opened.
+    /// Number of views that the client has opened.
     pub(super) opened: usize,
 }
 
@@ -38,11 +38,11 @@ pub(super) struct ViewSubscription {
     pub(super) view: Arc<ViewEntry>,
     pub(super) sent_epoch: Option<Epoch>,
     pub(super) sent_end: bool,
-    /// Requested and not yet started: the first notice must not overtake the answer.
+    /// Whether notices start after the answer, which they must not overtake.
     wants_notices: bool,
     /// Gaze changes that were lost before it subscribed to them; `None` if it does not want them.
     pub(super) gazes_lost_before: Option<u64>,
-    /// The same for events.
+    /// Events that were lost before the client subscribed to them; `None` without a subscription.
     pub(super) events_lost_before: Option<u64>,
 }
 
@@ -157,7 +157,7 @@ impl ConnectionLog {
     }
 
     pub(super) fn note(&mut self, connection: &Connection) {
-        if !self.bucket.take(Instant::now(), LOGGED_PER_SECOND, 1) {
+        if !self.bucket.try_spend(Instant::now(), LOGGED_PER_SECOND, 1) {
             self.unlogged += 1;
             return;
         }

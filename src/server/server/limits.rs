@@ -80,7 +80,12 @@ impl TokenBucket {
     }
 
     /// Takes a request that counts as `cost`, if so much is left; a full bucket is enough for any.
-    pub(super) fn take(&mut self, now: Instant, requests_per_second: u32, cost: usize) -> bool {
+    pub(super) fn try_spend(
+        &mut self,
+        now: Instant,
+        requests_per_second: u32,
+        cost: usize,
+    ) -> bool {
         let limit = f64::from(requests_per_second);
         let refill = now.duration_since(self.refilled_at).as_secs_f64() * limit;
         self.requests = (self.requests + refill).min(limit);

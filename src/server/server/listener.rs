@@ -40,7 +40,7 @@ const LOCK_MODE: u32 = 0o600;
 #[derive(Debug)]
 pub(super) struct Listener {
     pub(super) socket: OwnedFd,
-    /// `None` if another process created the socket, and keeps it.
+    /// The path of the socket, removed when dropped; `None` if another process created the socket, and keeps it.
     _place: Option<SocketPath>,
 }
 
@@ -87,7 +87,7 @@ impl Listener {
         let place = SocketPath { path: path.to_owned(), identity, _lock: lock };
         socket::refuse_descriptors(&socket);
         let listener = Self { socket, _place: Some(place) };
-        // Nobody can connect before `listen`, so nobody can before group and mode are set.
+        // Set group and mode before `listen`, which lets clients connect.
         inode.give(access.group, access.mode)?;
         rustix::net::listen(&listener.socket, 64)
             .map_err(|errno| ControlError::io("listen on", path, errno))?;
@@ -186,9 +186,9 @@ fn take_lock(path: &Path) -> Result<File, ServeError> {
         .write(true)
         .create(true)
         .truncate(false)
-        // Whoever can open it can lock it, and so keep the daemon from starting.
+        // A user who can open the file can lock it, and so keep the daemon from starting.
         .mode(LOCK_MODE)
-        // Where others may write the directory, nobody's link may lead elsewhere, and no FIFO may block.
+        // Others may write the directory: do not follow their links or block on their FIFOs.
         .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed())
         .open(&lock_path)
         .map_err(failed)?;
@@ -211,7 +211,7 @@ fn take_lock(path: &Path) -> Result<File, ServeError> {
     Ok(file)
 }
 
-/// Removes the path if it is a socket that nobody listens on.
+/// Removes the path if it is a socket without a listener.
 fn remove_dead_socket(path: &Path) -> Result<(), ServeError> {
     match std::fs::symlink_metadata(path) {
         Ok(metadata) if metadata.file_type().is_socket() => {}

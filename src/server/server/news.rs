@@ -9,13 +9,13 @@ use crate::directory::ViewEntry;
 use foveate::messages::{GazeEvent, SceneEvent, SubscriptionEvent, ViewName};
 use foveate_core::geometry::gaze_entry::GazeEntry;
 
-/// One kind of news.
+/// A kind of notice to subscribers.
 pub(super) struct News<T> {
-    /// Where a view queues them.
+    /// Queue of a view.
     pub(super) inbox: fn(&ClientChannel) -> &Inbox<T>,
-    /// Items that a subscription is not told of; `None` if it wants none.
+    /// Items that were lost before the subscription; `None` without one.
     lost_before: fn(&ViewSubscription) -> Option<u64>,
-    /// The message about an item of a view, after so many lost ones.
+    /// Message about an item of a view, with the number of lost items before it.
     pub(super) event: fn(&ViewName, &T, u64) -> SubscriptionEvent,
 }
 
@@ -58,11 +58,11 @@ impl<T> News<T> {
     }
 
     /// The news of all views that `connections` want some of.
-    pub(super) fn take(&self, connections: &[Connection]) -> Vec<(Arc<ViewEntry>, Vec<T>)> {
+    pub(super) fn drain(&self, connections: &[Connection]) -> Vec<(Arc<ViewEntry>, Vec<T>)> {
         let mut taken: Vec<(Arc<ViewEntry>, Vec<T>)> = Vec::new();
         for (view, _) in connections.iter().filter_map(|connection| self.subscribed(connection)) {
             if taken.iter().all(|(other, _)| !Arc::ptr_eq(other, view)) {
-                taken.push((Arc::clone(view), (self.inbox)(view.channel()).take()));
+                taken.push((Arc::clone(view), (self.inbox)(view.channel()).drain()));
             }
         }
         taken

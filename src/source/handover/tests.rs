@@ -16,7 +16,7 @@ use proptest::prelude::*;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, socketpair};
 
-use super::{Handover, Posted, SourceFrame};
+use super::{Handover, PostOutcome, SourceFrame};
 use crate::frame::{FrameLayout, SampleFormat};
 use crate::ledger::{AcceptedFrame, Ledger};
 use crate::pool::{Pool, PoolLimits, PooledMemory, Purpose};
@@ -60,7 +60,7 @@ impl SourceFrame for TestFrame {
     }
 }
 
-/// Both ends.
+/// Both ends of a handover.
 struct Scene {
     socket: OwnedFd,
     process: OwnedFd,
@@ -142,7 +142,7 @@ impl Scene {
     }
 
     /// An element writes a frame, which is handed over.
-    fn write(&mut self, is_pooled: bool) -> Posted {
+    fn write(&mut self, is_pooled: bool) -> PostOutcome {
         let memory = self.writable(is_pooled);
         let sample = u8::try_from((self.newest + 1) % 251).unwrap();
         memory.lock().unwrap().bytes_mut().fill(sample);
@@ -157,7 +157,7 @@ impl Scene {
         }
     }
 
-    fn post(&mut self, memory: Arc<Mutex<Memory>>) -> Posted {
+    fn post(&mut self, memory: Arc<Mutex<Memory>>) -> PostOutcome {
         let (frame, ready) = self.frame(memory);
         self.handover.post(frame, ready)
     }
@@ -194,7 +194,7 @@ impl Scene {
     }
 
     /// The daemon takes a message, if there is one; a newer frame takes the place of the last one of `keeps`.
-    fn take(&mut self, keeps: usize) -> bool {
+    fn receive_frame(&mut self, keeps: usize) -> bool {
         let mut bytes = [0; 8192];
         let (len, file) = match receive(&self.socket, &mut bytes, RecvFlags::DONTWAIT) {
             Ok(received) => received,
@@ -288,10 +288,10 @@ proptest! {
         for step in steps {
             match step {
                 Step::Write { is_pooled } => {
-                    prop_assert!(scene.write(is_pooled) != Posted::Closed);
+                    prop_assert!(scene.write(is_pooled) != PostOutcome::Closed);
                 }
                 Step::Repeat(at) => scene.repeat(at),
-                Step::Take { keeps } => drop(scene.take(keeps)),
+                Step::Take { keeps } => drop(scene.receive_frame(keeps)),
                 Step::Release(at) => {
                     if !scene.held.is_empty() {
                         let at = at.index(scene.held.len());
@@ -309,7 +309,7 @@ proptest! {
         }
         // The newest frame arrives, however long the daemon took.
         scene.held.clear();
-        while scene.take(0) || scene.hear() {
+        while scene.receive_frame(0) || scene.hear() {
             scene.check();
             scene.held.clear();
         }
@@ -319,7 +319,7 @@ proptest! {
         let idle = scene.handover.state.lock().idle.len();
         prop_assert!(idle <= usize::from(FRAMES_MAX));
         prop_assert_eq!(scene.pool.len(), idle);
-        while scene.take(0) {}
+        while scene.receive_frame(0) {}
         prop_assert_eq!(scene.ledger.len(), idle);
     }
 }
@@ -329,14 +329,14 @@ fn frames_in_the_pool_are_not_copied() {
     let mut scene = Scene::new(Pace::Realtime);
     for _ in 0..20 {
         scene.write(true);
-        while scene.take(0) {}
+        while scene.receive_frame(0) {}
         while scene.hear() {}
     }
     assert_eq!(scene.counters.frames_copied_to_send.get(), 0);
     scene.write(false);
     assert_eq!(scene.counters.frames_copied_to_send.get(), 1);
     // One that is repeated while the daemon has it is copied, too.
-    while scene.take(0) {}
+    while scene.receive_frame(0) {}
     while scene.hear() {}
     let memory = scene.writable(true);
     scene.post(Arc::clone(&memory));
@@ -348,13 +348,13 @@ fn frames_in_the_pool_are_not_copied() {
 fn the_newest_frame_waits_for_a_slow_daemon() {
     let mut scene = Scene::new(Pace::Realtime);
     for _ in 0..FRAMES_MAX + 1 {
-        assert_eq!(scene.write(true), Posted::Taken);
+        assert_eq!(scene.write(true), PostOutcome::Taken);
     }
-    assert_eq!(scene.write(true), Posted::Replaced);
-    while scene.take(0) {}
+    assert_eq!(scene.write(true), PostOutcome::Replaced);
+    while scene.receive_frame(0) {}
     assert_eq!(scene.held[0].0.stamp.frame_seq, u64::from(FRAMES_MAX));
     while scene.hear() {}
-    while scene.take(0) {}
+    while scene.receive_frame(0) {}
     assert_eq!(scene.held[0].0.stamp.frame_seq, u64::from(FRAMES_MAX) + 2);
 }
 
@@ -370,14 +370,14 @@ fn every_frame_waits_until_the_daemon_may_have_it() {
     });
     let mut last = 0;
     while last < FRAMES {
-        scene.take(0);
+        scene.receive_frame(0);
         if let Some((frame, _)) = scene.held.pop() {
             assert_eq!(frame.stamp.frame_seq, last + 1);
             last += 1;
         }
         scene.hear();
     }
-    assert!(posting.join().unwrap().iter().all(|posted| *posted == Posted::Taken));
+    assert!(posting.join().unwrap().iter().all(|posted| *posted == PostOutcome::Taken));
 }
 
 #[test]
@@ -390,7 +390,7 @@ fn whoever_waits_goes_on_when_the_daemon_hangs_up() {
     let handover = Arc::clone(&scene.handover);
     let posting = std::thread::spawn(move || handover.post(frame, ready));
     scene.handover.hang_up();
-    assert_eq!(posting.join().unwrap(), Posted::Closed);
+    assert_eq!(posting.join().unwrap(), PostOutcome::Closed);
     scene.handover.finish(&FromSource::Ended);
 }
 

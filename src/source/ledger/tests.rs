@@ -120,7 +120,7 @@ fn what_no_process_sends_is_refused() {
         let violation = ledger.accept(&lying, NOW_NS).unwrap_err().to_string();
         assert!(violation.contains(expected), "{violation}");
     }
-    // None of them has taken the buffer.
+    // A refused frame leaves the buffer with the process.
     assert_eq!(freed(&theirs), None);
     ledger.accept(&frame(0, 1), NOW_NS).unwrap();
 }
@@ -214,7 +214,7 @@ proptest! {
 /// The protocol of buffers, as the two ends follow it: who may touch which buffer, and what is on its way.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Model {
-    /// Those that the process may write.
+    /// Buffers that the process may write.
     free: BTreeSet<u8>,
     /// The one that it writes.
     writing: Option<u8>,

@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::time::Duration;
-
 use foveate_core::color::{ColorMatrix, ColorRange, Colorimetry, Transfer};
 use foveate_core::depth::DepthFormat;
 use foveate_core::frame::{CaptureClock, PixelFormat};
@@ -148,7 +146,7 @@ fn a_source_is_described_in_full() {
         pace: Pace::EveryFrame,
         orientation: Orientation::Degrees90,
         live: Some(true),
-        frame_interval: Some(Duration::from_nanos(33_333_333)),
+        max_fps: Some(30.0),
         restart_timeout: None,
         masks: vec![Mask::rectangle("door", [0.1, 0.2, 0.3, 1.0 / 3.0])],
         ..SourceSpec::new("front", SourceChoice::Pipeline("a ! b name=\"c\"".to_owned()))

@@ -106,7 +106,7 @@ fn y4m_extent(header: &str) -> Result<Extent, String> {
     } else {
         Err(format!(
             "unsupported frame size {extent} (expected sides of 1 to {})",
-            Extent::MAX_SIDE
+            Extent::SIDE_MAX
         ))
     }
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::frames::{Frames, broken, frame_bytes, most_frames, played};
 use crate::ToolError;
 use crate::extract::clip_source;
-use foveate_capture::{CapturedFrame, End, Isolation, Source, SourceSpec, TakeResult};
-use foveate_config::{Pace, SourceChoice, StreamConfig};
+use foveate_capture::{CapturedFrame, End, Source, SourceSpec, TakeResult};
+use foveate_config::{Pace, SourceChoice};
 use foveate_core::frame::FrameView;
 use foveate_stats::StreamCounters;
 
@@ -17,13 +17,8 @@ const SILENCE_MAX: Duration = Duration::from_secs(30);
 
 /// The first `count` frames of the file, at most.
 pub(super) fn decoded(path: &Path, count: usize) -> Result<Frames, ToolError> {
-    let spec = SourceSpec::from(&StreamConfig {
-        name: "bench".to_owned(),
-        source: SourceChoice::Shorthand(clip_source(path)),
-        isolation: Isolation::None,
-        pace: Pace::EveryFrame,
-        ..StreamConfig::default()
-    });
+    let source = SourceChoice::Shorthand(clip_source(path));
+    let spec = SourceSpec { pace: Pace::EveryFrame, ..SourceSpec::new("bench", source) };
     let mut source = Source::open(&spec, &Arc::new(StreamCounters::default()))?;
     let Some(first) = next_frame(path, &mut source)? else {
         return Err(broken(path, "no frames"));
@@ -44,7 +39,7 @@ pub(super) fn decoded(path: &Path, count: usize) -> Result<Frames, ToolError> {
 
 /// The next frame, or `None` at the end of the file.
 fn next_frame(path: &Path, source: &mut Source) -> Result<Option<CapturedFrame>, ToolError> {
-    match source.take(SILENCE_MAX) {
+    match source.next_frame(SILENCE_MAX) {
         TakeResult::Frame(frame) => Ok(Some(frame)),
         TakeResult::Ended(End::Eos) => Ok(None),
         TakeResult::Ended(End::Failed(error)) => Err(error.into()),

@@ -23,7 +23,7 @@ struct PlanFile {
     /// Index of the frame that was tokenised.
     tokens_of_frame: usize,
     patch_side: u32,
-    /// Of R, G and B in 0..=1.
+    /// Mean of R, G and B, in 0..=1.
     mean: [f64; 3],
     std: [f64; 3],
     /// Width and height of each level of the pyramid.

@@ -59,7 +59,7 @@ fn measure(gpu: &Arc<Gpu>) -> Result<LinkReport, GpuError> {
             lane.run(|recorder| (0..COPIES).for_each(|_| recorder.copy_buffer(from, 0, to)))
         })
     };
-    // Device memory is written first, so that no driver copies what it knows to be empty.
+    // Write device memory first: a driver may skip copies of memory that it knows to be empty.
     let to_device_gb_s = copy(&host, &device)?;
     let from_device_gb_s = copy(&device, &host)?;
     let write_gb_s = best_rate(BYTES, || {

@@ -29,7 +29,7 @@ pub(super) struct FrameReport {
     pub(super) threshold: u8,
     pub(super) change_on: ChangeSite,
     pub(super) refresh_frames: Option<u32>,
-    /// In the order in which they run.
+    /// Durations of the stages, in the order of the stages.
     #[serde(serialize_with = "by_name")]
     pub(super) stages: Vec<(&'static str, Quantiles)>,
     /// Processor time of all threads.

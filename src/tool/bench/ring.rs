@@ -64,13 +64,13 @@ pub(super) struct RingBenchArguments {
     /// Slots of the ring, 2 to 64 [default: as of a view with such frames]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=64))]
     slots: Option<u16>,
-    /// How the readers wait [default: each of the ways]
+    /// Way in which the readers wait [default: measure each way]
     #[arg(long, value_name = "HOW", value_enum)]
     how: Option<WaitMethod>,
     /// Frames to measure, 1 to 1000000, after 50 warm-up frames
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000), default_value_t = 2000)]
     frames: u32,
-    /// Time from frame to frame, 0 to 1000000; 0 is as fast as possible
+    /// Time from frame to frame, 0 to 1000000; 0 means as fast as possible
     #[arg(long, value_name = "US", value_parser = clap::value_parser!(u32).range(0..=1_000_000), default_value_t = 1000)]
     interval_us: u32,
     /// Print a line of JSON for each way of waiting

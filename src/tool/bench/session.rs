@@ -32,7 +32,7 @@ const FRAME_NS: u64 = 1_000_000_000 / 30;
 const WARM_UP_FRAMES: usize = 4;
 const WARM_UP_NS: u64 = 20_000_000;
 
-/// Where token frames go.
+/// Destination of the token frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum SinkChoice {
@@ -106,10 +106,10 @@ pub(super) struct BenchSession<'a> {
     position: usize,
 }
 
-/// The measurements of one run.
+/// The times of one run.
 #[derive(Debug, Default)]
 pub(super) struct Measurements {
-    /// One for each frame.
+    /// Stage times of each frame.
     pub(super) times: Vec<StageTimes>,
     /// Processor time of all threads, in nanoseconds, for each frame.
     pub(super) processor_ns: Vec<u64>,
@@ -164,7 +164,7 @@ impl<'a> BenchSession<'a> {
             position: 0,
         };
         for _ in 0..FIRST_FRAMES {
-            session.step()?;
+            session.run_frame()?;
         }
         Ok(session)
     }
@@ -174,7 +174,7 @@ impl<'a> BenchSession<'a> {
         self.frames.index_at(self.position - 1)
     }
 
-    /// What the tokens look like in memory.
+    /// Number format of the tokens.
     pub(super) fn format(&self) -> TokenFormat {
         self.views[0].spec().format
     }
@@ -212,7 +212,7 @@ impl<'a> BenchSession<'a> {
         samples.processor_ns.reserve(count);
         let start_ns = monotonic_ns();
         while samples.warm_up < WARM_UP_FRAMES || Span::since(start_ns).ns() < WARM_UP_NS {
-            self.step()?;
+            self.run_frame()?;
             samples.warm_up += 1;
         }
         for _ in 0..count {
@@ -220,7 +220,7 @@ impl<'a> BenchSession<'a> {
                 evictor.evict();
             }
             let before_ns = processor_ns();
-            self.step()?;
+            self.run_frame()?;
             samples.processor_ns.push(processor_ns() - before_ns);
             samples.times.push(self.engine.times());
             samples.dirty_tiles += self.engine.tracker().ingested().count();
@@ -232,7 +232,7 @@ impl<'a> BenchSession<'a> {
     }
 
     /// Takes the next frame through the stages.
-    fn step(&mut self) -> Result<(), ToolError> {
+    fn run_frame(&mut self) -> Result<(), ToolError> {
         let view = self.frames.view(self.frames.index_at(self.position));
         self.position += 1;
         let (frame_seq, now_ns) = (self.position as u64, monotonic_ns());

@@ -18,7 +18,7 @@ const COUNTED: Duration = Duration::from_secs(1);
 /// A source that was tried.
 pub(super) struct Probe {
     pub(super) finding: Finding,
-    /// Its `[[stream]]` table; `None` if it delivers no frames.
+    /// A `[[stream]]` table for the source; `None` if it delivers no frames.
     stanza: Option<String>,
 }
 
@@ -48,9 +48,9 @@ fn probe_one(number: usize, address: &str) -> Probe {
         Ok(stream) => stream,
         Err(reason) => return failed(reason, "see `source` in foveate.toml(5)"),
     };
-    SecretMask::new(&stream.secrets).and_credentials_in(&stream.source.text()).for_good();
+    SecretMask::new(&stream.secrets).and_credentials_in(&stream.capture.source.text()).for_good();
     // Only the daemon starts source processes.
-    let spec = SourceSpec { isolation: Isolation::None, ..SourceSpec::from(&stream) };
+    let spec = SourceSpec { isolation: Isolation::None, ..stream.source() };
     match frames_of(&spec) {
         Ok(frames) => Probe {
             finding: Finding::ok(&redacted(address), frames),
@@ -63,7 +63,7 @@ fn probe_one(number: usize, address: &str) -> Probe {
     }
 }
 
-/// The stream with this source, and no other settings.
+/// A stream with this source and the defaults otherwise.
 fn stream_of(name: &str, address: &str) -> Result<StreamConfig, String> {
     // The quotes and escapes of JSON are those of TOML.
     let source = serde_json::Value::from(address);
@@ -73,10 +73,10 @@ fn stream_of(name: &str, address: &str) -> Result<StreamConfig, String> {
     Ok(config.streams.into_iter().next().unwrap_or_default())
 }
 
-/// What the first frames are.
+/// Description of the first frames.
 fn frames_of(spec: &SourceSpec) -> Result<String, String> {
     let mut source = Source::open(spec, &Arc::default()).map_err(|error| chain(&error))?;
-    let TakeResult::Frame(first) = source.take(spec.caps_timeout) else {
+    let TakeResult::Frame(first) = source.next_frame(spec.caps_timeout) else {
         return Err("it ended before its first frame".to_owned());
     };
     let view: FrameView<'_> = first.view().map_err(|error| chain(&error))?;
@@ -87,7 +87,7 @@ fn frames_of(spec: &SourceSpec) -> Result<String, String> {
     let began_ns = first.stamp().arrival_ns;
     let (end, mut frames, mut last_ns) = (Instant::now() + COUNTED, 0u32, began_ns);
     while let Some(left) = end.checked_duration_since(Instant::now()) {
-        match source.take(left) {
+        match source.next_frame(left) {
             TakeResult::Frame(frame) => (frames, last_ns) = (frames + 1, frame.stamp().arrival_ns),
             TakeResult::TimedOut => {}
             TakeResult::Ended(_) => break,
@@ -112,7 +112,8 @@ fn stanza(name: &str, address: &str) -> String {
         (address.to_owned(), String::new())
     };
     let source = SourceChoice::Shorthand(source);
-    let stream = StreamConfig { name: name.to_owned(), source, ..StreamConfig::default() };
+    let capture = SourceSpec { source, ..SourceSpec::default() };
+    let stream = StreamConfig { name: name.to_owned(), capture, ..StreamConfig::default() };
     // `to_toml` escapes variables, which the daemon is to substitute here.
     format!("\n{comment}{}", Config::from(stream).to_toml().replace("$${", "${"))
 }
@@ -137,6 +138,6 @@ mod tests {
         let error = stream_of("camera-1", "ftp://192.0.2.1/main").unwrap_err();
         assert!(error.contains("rtsp://"), "{error}");
         let stream = stream_of("camera-1", "test").unwrap();
-        assert_eq!(stream.source, SourceChoice::Shorthand("test".to_owned()));
+        assert_eq!(stream.capture.source, SourceChoice::Shorthand("test".to_owned()));
     }
 }

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use super::{Finding, Mark};
 use crate::on_one_line;
-use foveate_config::{Config, SourceChoice, StreamConfig};
+use foveate_config::{Config, SourceChoice, SourceSpec, StreamConfig};
 
 /// A capture device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FoundCamera {
-    /// Its device node, such as `/dev/video0`.
+    /// Device node of the camera, such as `/dev/video0`.
     node: PathBuf,
     /// A path that does not depend on the order in which cameras are plugged in; the node if there is none.
     stable: PathBuf,
@@ -97,7 +97,8 @@ pub(super) fn stanzas(cameras: &[FoundCamera]) -> String {
         let about = on_one_line(&camera.name);
         let about = if about.is_empty() { name.clone() } else { about };
         let source = SourceChoice::Shorthand(camera.stable.to_string_lossy().into_owned());
-        let stream = StreamConfig { name, source, ..StreamConfig::default() };
+        let capture = SourceSpec { source, ..SourceSpec::default() };
+        let stream = StreamConfig { name, capture, ..StreamConfig::default() };
         format!("\n# {about}\n{}", Config::from(stream).to_toml())
     };
     cameras.iter().map(stanza).collect()
@@ -137,7 +138,7 @@ mod tests {
         let names: Vec<_> = config.streams.iter().map(|stream| stream.name.as_str()).collect();
         assert_eq!(names, ["video0", "video2"]);
         let expected = SourceChoice::Shorthand(link.to_str().unwrap().to_owned());
-        assert_eq!(config.streams[0].source, expected, "the path that stays");
+        assert_eq!(config.streams[0].capture.source, expected, "the path that stays");
         assert_eq!(stanzas(&[]), "");
     }
 }

@@ -26,9 +26,9 @@ use crate::{ToolError, stop_on_signals};
 #[derive(Debug, Serialize)]
 struct PictureFacts {
     file: String,
-    /// The row of the arrays that it is in is the one with this number; `null` for none.
+    /// Number of the picture's row in the arrays; `null` if it could not be sampled.
     frame_seq: Option<u64>,
-    /// Why it is in none.
+    /// Error of a picture that could not be sampled.
     error: Option<String>,
     /// The samples of 16-bit gray that became black and white; only of such pictures.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -49,7 +49,7 @@ pub(super) fn run(
             "--start needs a clip: pictures of a folder have no time; play them with --sequence";
         return Err(ToolError::Usage(message.to_owned()));
     }
-    if !config.masks.is_empty() {
+    if !config.capture.masks.is_empty() {
         let message = "privacy masks do not apply to pictures of a folder: play them with --sequence, or leave [[stream.mask]] \
                        out";
         return Err(ToolError::Usage(message.to_owned()));
@@ -65,9 +65,9 @@ pub(super) fn run(
     let decoders = std::thread::available_parallelism().map_or(1, usize::from);
     let info = chosen.info().clone();
     let options = DecodeOptions {
-        max_pixels: config.max_pixels,
-        background: config.background,
-        gray_range: config.gray_range,
+        max_pixels: config.capture.max_pixels,
+        background: config.capture.background,
+        gray_range: config.capture.gray_range,
     };
     let reader = FolderReader::new(paths, decoders, options, chosen, views);
     let mut extractions = extractions(arguments, config)?;
@@ -100,7 +100,7 @@ pub(super) fn run(
 fn picture_view(spec: &ViewSpec) -> Result<PictureView, ToolError> {
     let place = match spec.policy {
         Policy::Fixed { x, y } => (x, y),
-        // Nobody asks for anything, and nothing was seen before.
+        // A single picture has no clients and no frame before.
         Policy::Auto | Policy::Feedback => (0.5, 0.5),
         _ => {
             let message = "unsupported policy for separate pictures (expected \"auto\", \"fixed\" or \"feedback\" in \

@@ -35,9 +35,9 @@ enum Work {
 
 /// A recording that is being made.
 pub(super) struct Tape {
-    /// Until the first segment.
+    /// The recorder before the first segment arrives.
     recorder: Option<ViewRecorder>,
-    /// From then on.
+    /// The writing thread, from the first segment on.
     running: Option<(Sender<Work>, JoinHandle<Written>)>,
     /// State of the view, and its reason.
     state: Option<(State, String)>,
@@ -69,7 +69,12 @@ impl Tape {
     }
 
     /// Takes what came `next` from `reader`: a frame is moved out of its buffer. False if nothing more can be written.
-    pub(super) fn take(&mut self, next: &Next, reader: &Reader, frame: &mut TokenFrameBuf) -> bool {
+    pub(super) fn record(
+        &mut self,
+        next: &Next,
+        reader: &Reader,
+        frame: &mut TokenFrameBuf,
+    ) -> bool {
         let is_going_on = match next {
             Next::NewSegment => self.segment(reader),
             Next::Frame { missed } => {
@@ -86,8 +91,8 @@ impl Tape {
     }
 
     /// Takes what happened in the picture, once there is a segment. False if nothing more can be written.
-    pub(super) fn event(&self, told: SceneEvent) -> bool {
-        self.send(Work::Event(Box::new(told)))
+    pub(super) fn event(&self, event: SceneEvent) -> bool {
+        self.send(Work::Event(Box::new(event)))
     }
 
     /// Ends the recording, after following the view has ended as `followed` says, and prints its files.
@@ -190,7 +195,7 @@ fn write(
             recorder.skip_pictures(skips_pictures.load(Ordering::Relaxed));
             recorder.frame(*frame, missed).map(|()| true)
         }
-        Ok(Work::Event(told)) => recorder.record_event(&told).map(|()| true),
+        Ok(Work::Event(event)) => recorder.record_event(&event).map(|()| true),
         Ok(Work::State(kind, reason)) => recorder.record_state(kind, &reason).map(|()| true),
         Err(RecvTimeoutError::Timeout) => recorder.flush_due().map(|()| true),
         Err(RecvTimeoutError::Disconnected) => recorder.finish().map(|()| false),

@@ -21,7 +21,7 @@ pub struct TokenFrameMessage {
     /// [`VERSION`].
     #[prost(uint32, tag = "1")]
     pub version: u32,
-    /// Of the segment.
+    /// Identity of the segment.
     #[prost(fixed64, tag = "2")]
     pub epoch: u64,
     /// Frames between the one before and this one that were overwritten before they could be recorded.
@@ -44,10 +44,10 @@ pub struct SegmentMessage {
     /// [`VERSION`].
     #[prost(uint32, tag = "1")]
     pub version: u32,
-    /// Its identity.
+    /// Identity of the segment.
     #[prost(fixed64, tag = "2")]
     pub epoch: u64,
-    /// Its header page.
+    /// Header page of the segment.
     #[prost(bytes = "vec", tag = "3")]
     pub header: Vec<u8>,
 }
@@ -89,13 +89,13 @@ pub struct GazeMessage {
 /// What happened to a view, or to its recording.
 #[derive(Clone, PartialEq, Message)]
 pub struct StateMessage {
-    /// One of [`StateKind`].
+    /// Name of a [`StateKind`].
     #[prost(string, tag = "1")]
     pub kind: String,
-    /// In words.
+    /// Reason, in words.
     #[prost(string, tag = "2")]
     pub reason: String,
-    /// Of the segment at that time.
+    /// Identity of the segment at that time.
     #[prost(fixed64, tag = "3")]
     pub epoch: u64,
     /// Frames, if some were missed.
@@ -103,10 +103,10 @@ pub struct StateMessage {
     pub missed: u64,
 }
 
-/// What happened in the picture.
+/// An event in the picture.
 #[derive(Clone, PartialEq, Message)]
 pub struct SceneMessage {
-    /// Such as `covered`.
+    /// Kind of the event, such as `covered`.
     #[prost(string, tag = "1")]
     pub kind: String,
     /// `once`, `began` or `ended`.
@@ -118,7 +118,7 @@ pub struct SceneMessage {
     /// The frame from which on it holds; of an end, the frame with which it began.
     #[prost(uint64, tag = "4")]
     pub since_frame: u64,
-    /// How strong it is.
+    /// Strength of the event.
     #[prost(double, tag = "5")]
     pub value: f64,
     /// Left, top, right and bottom in source pixels; empty for the whole picture.
@@ -156,8 +156,8 @@ foveate_core::names!(StateKind {
 });
 
 impl From<&SceneEvent> for SceneMessage {
-    fn from(told: &SceneEvent) -> Self {
-        let event::Event { kind, phase, frame, since_frame, region, value } = told.scene;
+    fn from(event: &SceneEvent) -> Self {
+        let event::Event { kind, phase, frame, since_frame, region, value } = event.scene;
         let region = region.map(|Region { x0, y0, x1, y1 }| vec![x0, y0, x1, y1]);
         Self {
             kind: kind.to_string(),
@@ -166,7 +166,7 @@ impl From<&SceneEvent> for SceneMessage {
             since_frame,
             value,
             r#box: region.unwrap_or_default(),
-            lost: told.lost,
+            lost: event.lost,
         }
     }
 }

@@ -30,7 +30,7 @@ const EARLY_MAX: usize = 256;
 /// From one picture of a recording that the page saves to the next, as `foveate record` has it.
 const PICTURE_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Where a frame is.
+/// Location of a frame.
 #[derive(Clone, Copy, Debug)]
 struct FramePlace {
     file: u32,
@@ -59,7 +59,7 @@ pub(crate) fn open(
     let mut playback = Playback::new(files.iter().cloned());
     let (mut segments, mut places) = (Vec::new(), Vec::new());
     let (mut times_ms, mut timeline) = (Vec::<f64>::new(), Timeline::default());
-    // Facts of before the first frame, whose time they get.
+    // Facts from before the first frame, which get its time.
     let mut early = Vec::new();
     while let Some(item) = playback.advance(is_over)? {
         let fact = match item {

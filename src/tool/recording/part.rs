@@ -37,7 +37,7 @@ const MESSAGE_BYTES: u64 = 64;
 /// Space is reserved in steps.
 const RESERVED_BYTES: u64 = 8 << 20;
 
-/// When something happened, in nanoseconds since 1970.
+/// Times of a message, in nanoseconds since 1970.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Times {
     /// The capture of the frame.
@@ -70,24 +70,24 @@ pub(super) struct RecordingFile {
     /// Writes only whole chunks, at [`flush`](Self::flush).
     writer: Writer<Arc<File>>,
     channels: BTreeMap<Topic, u16>,
-    begun: Instant,
+    started_at: Instant,
     /// Size of the file: it ends with a whole chunk.
     written: u64,
     /// Up to where space is reserved; `None` if the file system cannot.
     reserved: Option<u64>,
     chunk: Chunk,
-    /// Whole ones.
+    /// Whole chunks.
     chunks: u64,
     /// Messages of the topic `tokens`.
     frames: u64,
 }
 
-/// What has not been written yet.
+/// The messages that wait for [`flush`](RecordingFile::flush).
 #[derive(Debug, Default)]
 struct Chunk {
     bytes: u64,
     messages: u64,
-    /// When its first message came.
+    /// Time of the first message.
     since: Option<Instant>,
 }
 
@@ -110,7 +110,7 @@ impl RecordingFile {
                 path: path.to_owned(),
                 writer,
                 channels: BTreeMap::new(),
-                begun: Instant::now(),
+                started_at: Instant::now(),
                 written: (&*file).stream_position().map_err(WriteError::Failed)?,
                 file,
                 reserved: Some(0),
@@ -139,7 +139,7 @@ impl RecordingFile {
     }
 
     pub(super) fn age(&self) -> Duration {
-        self.begun.elapsed()
+        self.started_at.elapsed()
     }
 
     /// No more than this will the file have, if it ends after messages with `bytes` bytes of data.

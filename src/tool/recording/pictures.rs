@@ -110,7 +110,7 @@ pub(super) fn calibration(
     let centred = |centre: f64, scale: f64, edge: f64| scale * (centre + 0.5) + edge - 0.5;
     let (cx, cy) = (centred(cx, scale_x, left), centred(cy, scale_y, top));
     let (fx, skew, fy) = (scale_x * fx, scale_x * skew, scale_y * fy);
-    // The same model under two names.
+    // ROS and Foxglove name the same model differently.
     let distortion = if distortion == "equidistant" { "kannala_brandt" } else { distortion };
     Some(CameraCalibration {
         timestamp: captured(frame),
@@ -137,7 +137,7 @@ fn captured(frame: &TokenFrameBuf) -> Option<Timestamp> {
     Timestamp::new_checked((ns / 1_000_000_000) as u32, (ns % 1_000_000_000) as u32)
 }
 
-/// Its four sides, as pairs of points.
+/// The four sides of a token, as pairs of points.
 fn outline(record: &TokenRecord) -> [Point2; 8] {
     let corner = |x: u32, y: u32| Point2 { x: f64::from(x), y: f64::from(y) };
     let TokenRecord { x0, y0, x1, y1, .. } = *record;

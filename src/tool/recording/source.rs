@@ -45,7 +45,7 @@ pub(super) enum MessageKind {
 }
 
 impl MessageKind {
-    /// From the name of a schema.
+    /// The kind of message that a schema's name means.
     fn of_schema(name: &str) -> Option<Self> {
         match name {
             "foveate.Segment" => Some(Self::Segment),
@@ -60,17 +60,17 @@ impl MessageKind {
 /// A message.
 #[derive(Debug)]
 pub(super) struct RecordedMessage {
-    /// Its kind.
+    /// Kind of the message.
     pub(super) kind: MessageKind,
-    /// Its topic.
+    /// Topic of the message.
     pub(super) topic: String,
     /// When it was published, in nanoseconds since 1970.
     pub(super) publish_time: u64,
-    /// Its bytes.
+    /// Payload of the message.
     pub(super) data: Vec<u8>,
 }
 
-/// Where a message is in a file.
+/// Location of a message in a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct MessagePlace {
     /// Offset of its record, or of the chunk that it is in.
@@ -79,7 +79,7 @@ pub(super) struct MessagePlace {
     within: u32,
 }
 
-/// What comes next in a file.
+/// An item of a file.
 #[derive(Debug)]
 pub(super) enum RecordingItem {
     /// A message of ours.
@@ -97,9 +97,9 @@ pub(super) struct RecordingSource {
     names: MessageNames,
     /// The records of the present chunk.
     chunk: Vec<u8>,
-    /// How many bytes of these were taken.
+    /// Bytes of the chunk that were read.
     taken: usize,
-    /// Of the newest message.
+    /// Location of the newest message.
     place: MessagePlace,
     /// Offset of the record that comes next.
     next: u64,
@@ -135,7 +135,7 @@ impl RecordingSource {
         })
     }
 
-    /// Where the newest message is.
+    /// Location of the newest message.
     pub(super) fn place(&self) -> MessagePlace {
         self.place
     }
@@ -191,7 +191,7 @@ impl RecordingSource {
         while !is_over() {
             self.place.within = u32::try_from(self.taken).unwrap_or(u32::MAX);
             match next_record(&self.chunk, &mut self.taken) {
-                Some(Ok((opcode, body))) => match self.names.take(opcode, body) {
+                Some(Ok((opcode, body))) => match self.names.message_in(opcode, body) {
                     Ok(None) => continue,
                     Ok(Some(entry)) => return Ok(Some(RecordingItem::Message(entry))),
                     Err(error) => return Ok(Some(RecordingItem::Damaged(error.to_string()))),
@@ -202,7 +202,7 @@ impl RecordingSource {
             match self.reader.next_event() {
                 None => return Ok(None),
                 Some(Ok(LinearReadEvent::ReadRequest(bytes))) => {
-                    // What a length promises may never come.
+                    // Do not allocate by the announced length: the data may be cut short.
                     match self.file.read(self.reader.insert(bytes.min(PIECE))) {
                         Ok(read) => self.reader.notify_read(read),
                         Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -227,7 +227,7 @@ impl RecordingSource {
                 Some(Ok(LinearReadEvent::Record { opcode, data })) => {
                     self.place = MessagePlace { record: self.next, within: 0 };
                     self.next += (RECORD_HEAD_BYTES + data.len()) as u64;
-                    match self.names.take(opcode, data) {
+                    match self.names.message_in(opcode, data) {
                         Ok(None) => {}
                         Ok(Some(entry)) => return Ok(Some(RecordingItem::Message(entry))),
                         Err(error) => return Ok(Some(RecordingItem::Damaged(error.to_string()))),
@@ -248,7 +248,11 @@ impl RecordingSource {
 
 impl MessageNames {
     /// The message in a record, if it is one of ours; remembers schemas and channels.
-    fn take(&mut self, opcode: u8, body: &[u8]) -> Result<Option<RecordedMessage>, McapError> {
+    fn message_in(
+        &mut self,
+        opcode: u8,
+        body: &[u8],
+    ) -> Result<Option<RecordedMessage>, McapError> {
         if ![op::SCHEMA, op::CHANNEL, op::MESSAGE].contains(&opcode) {
             return Ok(None);
         }

@@ -17,7 +17,7 @@ pub(super) enum Topic {
     Gaze,
     /// What happened to the view or the recording.
     Status,
-    /// What happened in the picture.
+    /// Events in the picture.
     Events,
     /// The picture rebuilt from the tokens.
     Image,
@@ -42,7 +42,7 @@ foveate_core::names!(Topic {
 });
 
 impl Topic {
-    /// What its messages are.
+    /// Schema of the messages.
     pub(super) fn schema(self) -> Schema {
         let foxglove = match self {
             Self::Segment => return own("foveate.Segment"),

@@ -12,7 +12,7 @@ use super::stored::{FrameSegment, StoredFrame};
 use crate::decoder::{DecodedFrame, Decoder};
 use foveate_ring::TokenFrameBuf;
 
-/// Where frames come from.
+/// Store of the frames.
 #[derive(Clone, Debug)]
 pub(crate) enum FrameSource {
     /// Memory, as it was when the page was paused.
@@ -37,7 +37,7 @@ impl FrameSource {
         }
     }
 
-    /// When the newest one arrived.
+    /// Arrival of the newest frame, in milliseconds since 1970.
     pub(crate) fn newest_ms(&self) -> f64 {
         self.at_ms(self.count() - 1)
     }
@@ -105,7 +105,7 @@ pub(crate) struct Playhead {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Moment {
     pub(crate) at_ms: f64,
-    /// From 0.
+    /// Index of the frame, from 0.
     pub(crate) index: usize,
     pub(crate) frames: usize,
     pub(crate) from_ms: f64,
@@ -131,7 +131,7 @@ impl Playhead {
         self.index = self.frames.index_at(at_ms);
     }
 
-    pub(crate) fn step(&mut self, by: i32) {
+    pub(crate) fn move_by(&mut self, by: i32) {
         let last = self.frames.count() - 1;
         self.index = self.index.saturating_add_signed(by as isize).min(last);
     }

@@ -15,15 +15,15 @@ use foveate_ring::TokenFrameBuf;
 pub struct RecordedView {
     /// The view that was recorded.
     pub view: ViewName,
-    /// Its files, for people.
+    /// Title with the names of the files.
     pub title: String,
     /// When each frame was published, in milliseconds since 1970.
     pub times_ms: Vec<f64>,
     /// The segment of the first frame.
     pub segment: Arc<FrameSegment>,
-    /// What happened meanwhile.
+    /// Timeline of the recording.
     pub timeline: Timeline,
-    /// Where the frames are.
+    /// The recorded frames.
     pub frames: Box<dyn RecordedFrames>,
 }
 
@@ -86,7 +86,7 @@ pub struct FrameToRecord {
     pub segment: Arc<FrameSegment>,
     /// Frames before it that are missing.
     pub missed: u64,
-    /// As it was read from the ring.
+    /// The frame as it was read from the ring.
     pub frame: TokenFrameBuf,
 }
 

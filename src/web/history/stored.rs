@@ -40,9 +40,9 @@ impl Drop for LedgerEntry {
 /// The segment that frames are of.
 #[derive(Debug)]
 pub struct FrameSegment {
-    /// Its header page.
+    /// Header page of the segment.
     pub page: Box<HeaderPage>,
-    /// The same, parsed.
+    /// The header page, parsed.
     pub info: SegmentInfo,
 }
 
@@ -81,9 +81,9 @@ struct StoredToken {
 #[derive(Debug)]
 pub(crate) struct StoredFrame {
     pub(crate) segment: Arc<FrameSegment>,
-    /// When it arrived, in milliseconds since 1970.
+    /// Arrival, in milliseconds since 1970.
     pub(crate) at_ms: f64,
-    /// The same on CLOCK_MONOTONIC, in nanoseconds.
+    /// Arrival on CLOCK_MONOTONIC, in nanoseconds.
     pub(in crate::history) arrived_ns: u64,
     /// Frames before it that were overwritten, or skipped for a newer one.
     pub(crate) missed: u64,

@@ -10,7 +10,7 @@ use foveate::messages::ViewName;
 use foveate_core::event::Event;
 use foveate_core::geometry::fixation::Fixation;
 
-/// How long entries are kept, in milliseconds.
+/// Age limit of entries, in milliseconds.
 const SPAN_MS: f64 = 3_600_000.0;
 
 /// Most entries of a timeline that has them of all bands: the oldest of a band give way to newer ones of the same.
@@ -35,57 +35,57 @@ impl Band {
     const COUNT: usize = 4;
 }
 
-/// One thing that happened.
+/// An entry of a timeline.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct TimelineEntry {
     /// Grows with each entry of a timeline, from 1; an entry that has changed gets a new one.
     pub(crate) serial: u64,
-    /// In milliseconds since 1970.
+    /// Time in milliseconds since 1970.
     pub(crate) at_ms: f64,
     #[serde(flatten)]
     pub(crate) what: TimelineFact,
 }
 
-/// What happened.
+/// The kinds of entries.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "band", rename_all = "snake_case")]
 pub enum TimelineFact {
     /// The view's state from now on.
     State {
-        /// `live`, `stalled`, `ended` and so on; `unwatched` while nobody looks.
+        /// `live`, `stalled`, `ended` and so on; `unwatched` while no page shows the view.
         state: String,
-        /// For people; may be empty.
+        /// The reason, in words; may be empty.
         reason: String,
     },
     /// Something happened in the picture.
     Event {
-        /// Such as `covered`.
+        /// Kind of the event, such as `covered`.
         kind: String,
         /// `once`, `began` or `ended`.
         phase: String,
         /// Left, top, right and bottom in source pixels; absent for the whole picture.
         region: Option<[f64; 4]>,
-        /// How strong it is.
+        /// Strength of the event.
         value: f64,
     },
     /// The view looks at a new point.
     Fixation {
         /// Why.
         reason: String,
-        /// In source pixels.
+        /// Column in source pixels.
         x: f64,
-        /// In source pixels.
+        /// Row in source pixels.
         y: f64,
     },
     /// The daemon dropped frames of the stream.
     Drops {
-        /// How many.
+        /// Number of dropped frames.
         count: u64,
     },
 }
 
 impl TimelineFact {
-    /// Of an event in the picture.
+    /// The entry of an event in the picture.
     pub fn of_event(event: &Event) -> Self {
         Self::Event {
             kind: event.kind.to_string(),
@@ -105,7 +105,7 @@ impl TimelineFact {
     }
 }
 
-/// What happened to a view.
+/// The timeline of a view.
 #[derive(Debug, Default)]
 pub struct Timeline {
     bands: [VecDeque<TimelineEntry>; Band::COUNT],

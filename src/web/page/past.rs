@@ -64,7 +64,7 @@ impl Page {
                 self.panes[0].as_ref().filter(|_| matches!(subject, Subject::Uniform { .. }));
             let showing = match main.map(|main| &main.showing) {
                 None | Some(PaneContent::Live) => PaneContent::Live,
-                // Nothing of it has been kept yet.
+                // The history has no frame of this view yet.
                 Some(_) => PaneContent::Nothing,
             };
             return (self.site.followers.watch(subject), showing);
@@ -138,7 +138,7 @@ impl Page {
         }
     }
 
-    /// Shows new frames again. A recording has none.
+    /// Returns to new frames; a recording has none.
     pub(super) async fn resume(&mut self, socket: &mut WebSocket) -> Result<(), Closing> {
         if self.site.settings.recording.is_some() {
             return Ok(());
@@ -152,7 +152,7 @@ impl Page {
     }
 
     /// Tells the page what is in memory and what has happened.
-    pub(super) async fn tell_history(&mut self, socket: &mut WebSocket) -> Result<(), Closing> {
+    pub(super) async fn send_history(&mut self, socket: &mut WebSocket) -> Result<(), Closing> {
         if self.panes.iter().flatten().any(Pane::is_revoked) {
             self.resume(socket).await?;
             let error = "the privacy masks have changed: what was in memory is gone".to_owned();

@@ -21,7 +21,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 type Failure = Box<dyn Error>;
 
-/// As `foveate bench ring` has it.
+/// Frames before the measurement, as many as in `foveate bench ring`.
 const WARM_UP_FRAMES: u64 = 50;
 
 /// What the first bytes of a frame say, as little-endian words: its number, when writing began, and when it was sent. A number

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::sample::{Encoder, PyramidTexels, Room, SampleToken, TexelTarget};
+use super::sample::{Encoder, PyramidTexels, SampleScratch, SampleToken, TexelTarget};
 use super::{CpuPyramid, reduce};
-use crate::batch::picture::{Sampled, planned_for};
+use crate::batch::picture::{PictureTokens, planned_for};
 use crate::pool::Pool;
 use foveate_core::frame::{FrameKind, FrameView};
 use foveate_core::geometry::fixation::Gaze;
@@ -23,7 +23,7 @@ pub(crate) struct CpuBatch {
     kind: FrameKind,
     encoder: Encoder,
     all: TileSet,
-    /// Those that no thread uses.
+    /// Pyramids that are free for the next thread.
     idle: Mutex<Vec<CpuPyramid>>,
     pool: Arc<Pool>,
     /// No helpers: threads have a picture each.
@@ -48,11 +48,11 @@ impl CpuBatch {
         &self,
         spec: &ViewSpec,
         pictures: &[(FrameView<'_>, &Gaze)],
-    ) -> Vec<Sampled> {
+    ) -> Vec<PictureTokens> {
         let mut parts: Vec<_> = pictures.iter().map(|picture| (picture, None)).collect();
         self.pool.for_each(&mut parts, &|((frame, gaze), sampled)| {
             let (plan, records) = planned_for(spec, gaze, frame);
-            *sampled = Some(Sampled { pixels: self.pixels(frame, &plan), records });
+            *sampled = Some(PictureTokens { pixels: self.pixels(frame, &plan), records });
         });
         parts.into_iter().filter_map(|(_, sampled)| sampled).collect()
     }
@@ -67,10 +67,10 @@ impl CpuBatch {
         let texels = PyramidTexels { shape, frame, levels: &pyramid.levels };
         let token_bytes = encoder.format().token_bytes();
         let mut pixels = vec![0; plan.tokens.len() * token_bytes];
-        let mut room = Room::default();
+        let mut scratch = SampleScratch::default();
         for (&token, pixels) in plan.tokens.iter().zip(pixels.chunks_exact_mut(token_bytes)) {
-            let (target, room) = (TexelTarget::Bytes(pixels), &mut room);
-            SampleToken { texels, encoder, token, target, room, sent: None }
+            let (target, scratch) = (TexelTarget::Bytes(pixels), &mut scratch);
+            SampleToken { texels, encoder, token, target, scratch, sent: None }
                 .run(alone.instructions());
         }
         idle.lock().push(pyramid);

@@ -24,13 +24,13 @@ type RgbWords<V> = [<V as Vectors>::Words; 3];
 #[derive(Clone, Copy)]
 pub struct Converter<V: Vectors> {
     vectors: V,
-    /// For pixels in even and in odd columns.
+    /// Coefficients of luma for pixels in even and in odd columns.
     luma: [V::Words; 2],
-    /// Of U and V, for R, G and B.
+    /// Coefficients of U and V for R, G and B.
     chroma: [V::Words; 3],
     /// Offset and rounding of R, G and B.
     constant: [V::Sums; 3],
-    /// The same without chroma.
+    /// Offset and rounding of gray pixels, which have no chroma.
     gray_constant: V::Sums,
 }
 
@@ -167,7 +167,7 @@ pub fn rgb_row<V: Vectors>(
     with_sampling!(frame.format(), rgb_row_of(converter, frame, x, y, count))
 }
 
-/// The same for a known format.
+/// [`rgb_row`] for a known pixel format.
 #[inline(always)]
 pub fn rgb_row_of<V: Vectors, S: Sampling>(
     converter: &Converter<V>,

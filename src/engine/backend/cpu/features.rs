@@ -369,7 +369,7 @@ fn sum<V: Vectors>(vectors: V, sums: V::Sums) -> u32 {
 struct Bits([u32; SIDE + STROKE_MAX as usize]);
 
 impl Bits {
-    /// Sets those of two rows.
+    /// Sets the bits of the rows `2 * pair` and `2 * pair + 1`.
     #[inline(always)]
     fn set(&mut self, pair: usize, bits: u64) {
         self.0[2 * pair] = bits as u32;
@@ -458,7 +458,7 @@ impl Means {
         sum(vectors, squares)
     }
 
-    /// The same of so many columns and rows of blocks.
+    /// [`differences_squared`](Self::differences_squared) over the first `columns` and `rows` of blocks only.
     #[inline(never)]
     fn differences_squared_cut(&self, columns: usize, rows: usize) -> u32 {
         let squared = |a: u16, b: u16| u32::from(a.abs_diff(b)).pow(2);

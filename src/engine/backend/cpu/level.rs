@@ -93,7 +93,7 @@ impl CpuLevel {
             let mut between = [0u32; BLOCK];
             let mut y = (first + 1).min(last);
             while y < last {
-                // As many as 16 bits can sum.
+                // At most as many values as 16 bits can sum.
                 let end = last.min(y + usize::from(u8::MAX));
                 let mut narrow = [0u16; BLOCK];
                 for y in y..end {
@@ -183,11 +183,11 @@ pub const FOOTPRINT_ROWS: usize = 65;
 pub struct Footprint<'a> {
     /// The rows of blocks, of which the fields below count.
     texels: &'a [[u8; BLOCK]],
-    /// From a channel of a block to the next.
+    /// Distance from a channel of a block to the next channel.
     channel_step: usize,
-    /// From a block to the one on its right.
+    /// Distance from a block to the block on its right.
     block_step: usize,
-    /// From the first row to each.
+    /// Distance from the first row to each row.
     rows: [usize; FOOTPRINT_ROWS],
 }
 
@@ -208,7 +208,7 @@ impl<'a> Footprint<'a> {
         &self.texels[channel * self.channel_step + block * self.block_step..]
     }
 
-    /// Where each row begins in a [`block`](Self::block).
+    /// Offset of each row in a [`block`](Self::block).
     #[inline(always)]
     pub fn rows(&self) -> &[usize; FOOTPRINT_ROWS] {
         &self.rows
@@ -247,7 +247,7 @@ pub fn levels_above_0(shape: PyramidShape) -> Vec<CpuLevel> {
 pub struct TileRow<'a> {
     /// Counted from the top of the image.
     pub index: usize,
-    /// Its blocks of levels 1 to 5.
+    /// The blocks of levels 1 to 5 under the tiles.
     pub levels: [LevelRow<'a>; KEPT_TILE_LEVELS],
     /// The sums of R, G and B over each tile.
     pub sums: &'a mut [[u32; 3]],

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::convert::{Converter, SIDE, rgb_row};
 use super::level::{BLOCK, CpuLevel, FOOTPRINT_ROWS, Footprint};
-use super::sample::{Reciprocal, Rows, SampleToken, SumRoom, USUAL_SIDE};
+use super::sample::{Reciprocal, Rows, SampleToken, SumScratch, USUAL_SIDE};
 use crate::simd::Vectors;
 use foveate_core::frame::FrameView;
 use foveate_core::geometry::plan::Texels;
@@ -36,12 +36,12 @@ const BIASED_ZERO: u16 = 1 << BIAS_BITS;
 /// The weighted sums of the rows of a token in the columns of a block.
 type BlockSums = [[u16; BLOCK]; USUAL_SIDE];
 
-/// The same of two columns, side by side.
+/// The weighted sums of the rows of a token in two columns, side by side.
 type PairSums = [[u16; GROUP]; 4];
 
 /// Working memory of one thread.
 #[derive(Debug)]
-pub(super) struct NarrowRoom {
+pub(super) struct NarrowScratch {
     /// R, G and B of pixels.
     rgb: [[[[u8; BLOCK]; BLOCKS]; FOOTPRINT_ROWS]; 3],
     blocks: [BlockSums; BLOCKS],
@@ -49,7 +49,7 @@ pub(super) struct NarrowRoom {
     pairs: [PairSums; GROUP * BLOCKS + PAIRS],
 }
 
-impl Default for NarrowRoom {
+impl Default for NarrowScratch {
     fn default() -> Self {
         Self {
             rgb: [[[[0; BLOCK]; BLOCKS]; FOOTPRINT_ROWS]; 3],
@@ -62,11 +62,11 @@ impl Default for NarrowRoom {
 /// The texels of the level under one texel of the token along an axis.
 #[derive(Clone, Copy, Debug, Default)]
 struct Taps {
-    /// The first, counted from where the axis begins.
+    /// The first texel, counted from where the axis begins.
     first: usize,
-    /// Up to the last that has a weight.
+    /// Texels up to the last one that has a weight.
     count: usize,
-    /// From `first` on; 0 behind the last.
+    /// Weights of the texels from `first` on; 0 after the last.
     weights: [u16; TAPS],
     total: u32,
 }
@@ -145,7 +145,7 @@ impl<'a, V: Vectors> NarrowRows<'a, V> {
         let SampleToken { texels, encoder, token, .. } = sample;
         let (extent, format) = (texels.frame.extent(), encoder.format());
         let shift = USUAL_SIDE.ilog2() + level;
-        // Blocks begin where those of the level do, or with a pair of pixels that share their chroma.
+        // Blocks begin at a block of the level, or at level 0 with a pair of pixels that share their chroma.
         let begin = if level == 0 { 2 } else { BLOCK };
         let columns = token.columns(extent, format.patch_side);
         let across = TokenAxis::new(columns, shift, [begin, 2]);
@@ -168,8 +168,8 @@ impl<'a, V: Vectors> NarrowRows<'a, V> {
 
     /// Fills `target` with R, G and B of the token.
     #[inline(always)]
-    fn average(&self, target: [&mut [u8]; 3], room: &mut NarrowRoom) {
-        let NarrowRoom { rgb, blocks, pairs } = room;
+    fn average(&self, target: [&mut [u8]; 3], scratch: &mut NarrowScratch) {
+        let NarrowScratch { rgb, blocks, pairs } = scratch;
         let footprint = if let Some(level) = self.level {
             level.footprint(self.across.first, self.down.first, self.down.count)
         } else {
@@ -268,7 +268,7 @@ impl<'a, V: Vectors> NarrowRows<'a, V> {
     /// The weighted sums of a column of the token, in each of its rows.
     #[inline(always)]
     fn column(&self, taps: &Taps, pairs: &[PairSums]) -> [u32; USUAL_SIDE] {
-        // What the bias takes away; of a row that is cut, too.
+        // The weights times the bias of the sums, which applies to cut rows as well.
         let bias = (taps.total << BIAS_BITS).cast_signed();
         let mut sums = self.vectors.sums(bias);
         let weights = taps.weights.as_chunks::<2>().0;
@@ -310,9 +310,9 @@ impl<V: Vectors> Rows for NarrowRows<'_, V> {
         _count: usize,
         _side: usize,
         target: [&mut [u8]; 3],
-        room: &mut SumRoom,
+        scratch: &mut SumScratch,
     ) -> bool {
-        self.average(target, room.narrow.get_or_insert_default());
+        self.average(target, scratch.narrow.get_or_insert_default());
         true
     }
 }

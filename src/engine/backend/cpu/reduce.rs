@@ -44,7 +44,7 @@ impl PyramidTail {
         &self.tiles.sums
     }
 
-    /// The same, to write.
+    /// The sums of the tiles, row by row, to write.
     pub fn tiles_mut(&mut self) -> &mut [[u32; 3]] {
         &mut self.tiles.sums
     }

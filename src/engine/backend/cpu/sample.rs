@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::convert::{Converter, SIDE, rgb_row};
 use super::level::{BLOCK, CpuLevel};
-use super::narrow::{NarrowRoom, NarrowRows, is_narrow};
+use super::narrow::{NarrowRows, NarrowScratch, is_narrow};
 use super::sent::Sent;
 use crate::simd::{Instructions, Kernel, Lookup, Vectors};
 use foveate_core::frame::FrameView;
@@ -44,7 +44,7 @@ impl Encoder {
         Self { format, table }
     }
 
-    /// What its tokens look like in memory.
+    /// Number format of the tokens that it encodes.
     pub fn format(&self) -> TokenFormat {
         self.format
     }
@@ -59,7 +59,7 @@ fn byte_table<const BYTES: usize>(format: TokenFormat) -> Box<[[[u8; BYTES]; 256
     Box::new(format.table().map(|channel| channel.map(bytes)))
 }
 
-/// The same of half floats, which lie on a line.
+/// Tables of half floats, whose values lie on a line.
 fn half_tables(format: TokenFormat) -> [Lookup; 3] {
     let words = *byte_table(format);
     std::array::from_fn(|channel| {
@@ -71,7 +71,7 @@ fn half_tables(format: TokenFormat) -> [Lookup; 3] {
 /// The pyramid that tokens are read from.
 #[derive(Clone, Copy, Debug)]
 pub struct PyramidTexels<'a> {
-    /// Its levels.
+    /// Extents of all levels.
     pub shape: PyramidShape,
     /// Level 0 in the camera's samples.
     pub frame: &'a FrameView<'a>,
@@ -79,7 +79,7 @@ pub struct PyramidTexels<'a> {
     pub levels: &'a [CpuLevel],
 }
 
-/// Samples one token whose texels are those of a level.
+/// Samples one token whose texels equal texels of a level.
 #[derive(Debug)]
 struct SampleLevel<'a, 'b>(&'a mut SampleToken<'b>, u32);
 
@@ -91,7 +91,7 @@ struct SampleBoxes<'a, 'b>(&'a mut SampleToken<'b>);
 #[derive(Debug)]
 struct SampleWeighted<'a, 'b>(&'a mut SampleToken<'b>, u32);
 
-/// The same with sums of 16 bits.
+/// [`SampleWeighted`] with sums of 16 bits, which are faster and suffice for most tokens.
 #[derive(Debug)]
 struct SampleNarrow<'a, 'b>(&'a mut SampleToken<'b>, u32);
 
@@ -107,35 +107,35 @@ pub struct SampleToken<'a> {
     /// Target, `[3, P, P]`.
     pub target: TexelTarget<'a>,
     /// Working memory.
-    pub room: &'a mut Room,
+    pub scratch: &'a mut SampleScratch,
     /// The bytes that it was last published with, if compared.
     pub sent: Option<Sent<'a>>,
 }
 
 /// Working memory of one thread: some rows of a token.
 #[derive(Debug)]
-pub struct Room {
-    values: [[u8; ROOM_TEXELS]; 3],
-    encoded: [[u8; MOST_BYTES]; ROOM_TEXELS],
-    sums: SumRoom,
+pub struct SampleScratch {
+    values: [[u8; SCRATCH_TEXELS]; 3],
+    encoded: [[u8; MOST_BYTES]; SCRATCH_TEXELS],
+    sums: SumScratch,
 }
 
 /// Working memory for tokens with real steps.
 #[derive(Debug, Default)]
-pub(super) struct SumRoom {
+pub(super) struct SumScratch {
     strip: Option<Strip>,
-    pub(super) narrow: Option<NarrowRoom>,
+    pub(super) narrow: Option<NarrowScratch>,
 }
 
 /// At least a row of the largest token, and all of one of the usual sides.
-const ROOM_TEXELS: usize = *WINDOW_SIDES.end() as usize;
+const SCRATCH_TEXELS: usize = *WINDOW_SIDES.end() as usize;
 
-impl Default for Room {
+impl Default for SampleScratch {
     fn default() -> Self {
         Self {
-            values: [[0; ROOM_TEXELS]; 3],
-            encoded: [[0; MOST_BYTES]; ROOM_TEXELS],
-            sums: SumRoom::default(),
+            values: [[0; SCRATCH_TEXELS]; 3],
+            encoded: [[0; MOST_BYTES]; SCRATCH_TEXELS],
+            sums: SumScratch::default(),
         }
     }
 }
@@ -145,7 +145,7 @@ impl Default for Room {
 pub enum TexelTarget<'a> {
     /// Memory that others may read meanwhile.
     Item(Item<'a>),
-    /// Memory of one's own.
+    /// Memory that only the sampler uses.
     Bytes(&'a mut [u8]),
 }
 
@@ -159,7 +159,7 @@ impl TexelTarget<'_> {
     }
 }
 
-// A kernel each: what the rarer ones need would slow down the others.
+// Separate kernels, because the rarer ones would slow down the others.
 
 impl SampleToken<'_> {
     /// Samples it with the kernel that fits.
@@ -202,7 +202,7 @@ impl Kernel for SampleWeighted<'_, '_> {
     fn run<V: Vectors>(self, vectors: V) {
         let Self(sample, level) = self;
         let rows = WeightedRows::new(vectors, sample, level);
-        sample.room.sums.strip.get_or_insert_default().converted = None;
+        sample.scratch.sums.strip.get_or_insert_default().converted = None;
         sample.sample(vectors, &rows);
     }
 }
@@ -232,7 +232,7 @@ pub(super) trait Rows {
         _count: usize,
         _side: usize,
         _target: [&mut [u8]; 3],
-        _room: &mut SumRoom,
+        _scratch: &mut SumScratch,
     ) -> bool {
         false
     }
@@ -242,18 +242,18 @@ impl SampleToken<'_> {
     /// Samples as many rows at a time as there is room for.
     #[inline(always)]
     fn sample<V: Vectors>(&mut self, vectors: V, rows: &impl Rows) {
-        let Self { texels, encoder, token, target, room, sent } = self;
-        let Room { values, encoded, sums } = &mut **room;
+        let Self { texels, encoder, token, target, scratch, sent } = self;
+        let SampleScratch { values, encoded, sums } = &mut **scratch;
         let format = encoder.format;
         let side = format.patch_side as usize;
         let real = (format.outside == Outside::Mean)
             .then(|| RealTexels::new(*token, texels.frame.extent(), format));
         let texel_bytes = format.dtype.bytes();
-        let at_once = (ROOM_TEXELS / side).min(side);
+        let at_once = (SCRATCH_TEXELS / side).min(side);
         if let Some(sent) = sent
             && at_once < side
         {
-            // None of it goes out before all of it has been compared.
+            // Compare the whole token before any texel is written.
             for first in (0..side).step_by(at_once) {
                 let count = at_once.min(side - first);
                 gather(rows, first, count, side, values, sums);
@@ -299,10 +299,10 @@ fn gather(
     first: usize,
     count: usize,
     side: usize,
-    [red, green, blue]: &mut [[u8; ROOM_TEXELS]; 3],
-    room: &mut SumRoom,
+    [red, green, blue]: &mut [[u8; SCRATCH_TEXELS]; 3],
+    scratch: &mut SumScratch,
 ) {
-    if rows.gather_at_once(first, count, side, [red, green, blue], room) {
+    if rows.gather_at_once(first, count, side, [red, green, blue], scratch) {
         return;
     }
     for row in 0..count {
@@ -320,7 +320,7 @@ const MOST_BYTES: usize = 4;
 /// The texels of a token that have a real pixel.
 struct RealTexels {
     rows: Range<usize>,
-    /// Of a row, in bytes.
+    /// Bytes of each row that belong to real pixels.
     columns: Range<usize>,
     row_bytes: usize,
 }
@@ -417,7 +417,7 @@ impl<V: Vectors> Rows for LevelRows<'_, V> {
             }
             return;
         }
-        let mut texels = [[0; ROOM_TEXELS]; 3];
+        let mut texels = [[0; SCRATCH_TEXELS]; 3];
         for piece in pieces(self.x..self.x + count) {
             let rgb = rgb_of(&self.converter, self.frame, piece.clone(), y);
             let at = piece.start - self.x;
@@ -438,7 +438,7 @@ impl<V: Vectors> Rows for LevelRows<'_, V> {
         count: usize,
         side: usize,
         target: [&mut [u8]; 3],
-        _room: &mut SumRoom,
+        _scratch: &mut SumScratch,
     ) -> bool {
         let (top, bottom) = (self.top + first as i64, self.top + (first + count) as i64);
         let is_inside = 0 <= top && bottom <= self.last_row + 1 && self.distinct.len() == side;
@@ -582,7 +582,7 @@ const LANES: usize = 4;
 struct Strip {
     /// R, G and B of the columns, summed over the pixels or texels under each row by their weights.
     sums: [[[[u32; BLOCK]; STRIP_BLOCKS]; LANES]; 3],
-    /// One channel of that, column by column.
+    /// The sums of one channel, column by column.
     columns: [[u32; LANES]; STRIP],
     /// The weighted sums of texels, column by column, and row by row.
     texels: [[u32; LANES]; REAL_COLUMNS],
@@ -657,7 +657,7 @@ impl Overlap {
         let [on_first, on_last] = self.shared;
         let mut sums = [0; LANES];
         for (lane, sum) in sums.iter_mut().enumerate() {
-            // Of lanes that are not in use, whatever was there.
+            // Unused lanes hold arbitrary values.
             *sum = on_first
                 .wrapping_mul(columns[first][lane])
                 .wrapping_add(side.wrapping_mul(between[lane]))
@@ -666,7 +666,7 @@ impl Overlap {
         sums
     }
 
-    /// Overlap with all of them.
+    /// Total overlap with all columns.
     #[inline(always)]
     fn total(&self, side: u32) -> u32 {
         let between = (self.last - self.first).saturating_sub(1);
@@ -732,7 +732,7 @@ struct WeightedRows<'a, V: Vectors> {
     overlaps: [Overlap; REAL_COLUMNS],
     /// Parts of a pixel under a row and under a column that are not cut.
     whole: [u32; 2],
-    /// Of the product of those.
+    /// Reciprocal of the product of the numbers in `whole`.
     reciprocal: Reciprocal,
     /// Whether half the divisor is added to a sum.
     rounds_half_up: bool,
@@ -791,7 +791,7 @@ impl<'a, V: Vectors> WeightedRows<'a, V> {
             for (sums, overlap) in strip.texels.iter_mut().zip(overlaps) {
                 *sums = overlap.weighted(self.side, &strip.columns, start);
             }
-            turn(&strip.texels, overlaps.len(), &mut strip.rows);
+            transpose(&strip.texels, overlaps.len(), &mut strip.rows);
             for (index, (rows, sums)) in rows.iter().zip(&strip.rows).enumerate() {
                 let target = &mut target[index * side..][columns.clone()];
                 self.divide(rows.total(self.side), overlaps, sums, target);
@@ -889,9 +889,9 @@ impl<V: Vectors> Rows for WeightedRows<'_, V> {
         count: usize,
         side: usize,
         mut target: [&mut [u8]; 3],
-        room: &mut SumRoom,
+        scratch: &mut SumScratch,
     ) -> bool {
-        let strip = room.strip.get_or_insert_default();
+        let strip = scratch.strip.get_or_insert_default();
         for row in (0..count).step_by(LANES) {
             let lanes = LANES.min(count - row);
             let mut rows = [Overlap::default(); LANES];
@@ -939,7 +939,7 @@ fn interleave(
 
 /// The sums of the first `count` texels, row by row, and those of some more.
 #[inline(always)]
-fn turn(
+fn transpose(
     texels: &[[u32; LANES]; REAL_COLUMNS],
     count: usize,
     rows: &mut [[u32; REAL_COLUMNS]; LANES],

@@ -47,7 +47,7 @@ pub(super) struct SentRows<'a> {
     /// The row of the plan's first token.
     first_row: u32,
     threshold: u8,
-    /// Of all tokens of the plan.
+    /// Row of each token of the plan.
     rows: &'a [Option<u32>],
     moved: &'a mut [u8],
     own: &'a mut [u8],

@@ -11,7 +11,7 @@ use super::reduce::ReducePass;
 use super::sample::{SamplePass, count};
 use super::staging::TileStaging;
 use crate::backend::BackendError;
-use crate::batch::picture::{Sampled, planned_for};
+use crate::batch::picture::{PictureTokens, planned_for};
 use crate::planes::SamplerSpec;
 use crate::pool::Pool;
 use foveate_core::frame::{FrameKind, FrameView};
@@ -84,7 +84,7 @@ impl VulkanBatch {
         &mut self,
         spec: &ViewSpec,
         pictures: &[(FrameView<'_>, &Gaze)],
-    ) -> Result<Vec<Sampled>, BackendError> {
+    ) -> Result<Vec<PictureTokens>, BackendError> {
         let mut sampled = Vec::with_capacity(pictures.len());
         for pictures in pictures.chunks(self.pyramid.layer_count() as usize) {
             let plans: Vec<_> =
@@ -101,7 +101,7 @@ impl VulkanBatch {
             let mut tokens = sample.target().tokens();
             sampled.extend(plans.into_iter().map(|(plan, records)| {
                 let tokens = tokens.by_ref().take(plan.tokens.len());
-                Sampled { pixels: tokens.flatten().copied().collect(), records }
+                PictureTokens { pixels: tokens.flatten().copied().collect(), records }
             }));
         }
         Ok(sampled)

@@ -30,7 +30,7 @@ pub(super) struct FeaturesPush {
     pub(super) is_whole: u32,
 }
 
-/// Computes the features of tiles, and keeps those of all.
+/// Computes the features of ingested tiles, and keeps the features of all tiles.
 #[derive(Debug)]
 pub(super) struct FeaturesPass {
     pass: ComputePass,
@@ -87,12 +87,12 @@ impl FeaturesPass {
         self.features.as_deref().filter(|features| !features.is_empty())
     }
 
-    /// Whether they are wanted.
+    /// Whether features are computed.
     pub(super) fn are_wanted(&self) -> bool {
         self.features.is_some()
     }
 
-    /// Whether they are wanted, and none are made yet.
+    /// Whether features are wanted before the first computation.
     pub(super) fn is_due(&self) -> bool {
         self.features.as_ref().is_some_and(Vec::is_empty)
     }

@@ -16,7 +16,7 @@ const ROW_ALIGNMENT: usize = 4;
 pub(super) struct FrameStaging {
     samples: Buffer,
     kind: FrameKind,
-    /// Where the planes lie in `samples`.
+    /// Location of each plane in `samples`.
     planes: [PlanePlace; 3],
     /// Whether imports have worked so far. One failure is enough to stop trying, as all frames of a source have the same layout.
     lends: bool,

@@ -28,16 +28,16 @@ const _: () = assert!(TILE_SIDE == 32 && TILE_LEVEL_COUNT == 6);
 pub(super) struct IngestPush {
     /// Width and height of the source in pixels.
     pub(super) extent: [u32; 2],
-    /// How samples become RGB.
+    /// Conversion from samples to RGB.
     pub(super) color: ColorTransform,
     /// Sums of a layer of the pyramid.
     pub(super) layer_sums: u32,
 }
 
-/// Which tiles have records.
+/// The tiles that have records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TileRecords {
-    /// Those of the list, in list order.
+    /// Listed tiles, in list order.
     Listed,
     /// All tiles, row by row: the resident copy.
     Resident,

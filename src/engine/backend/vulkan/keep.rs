@@ -16,7 +16,7 @@ use foveate_gpu::{
     Lane, Recorder,
 };
 
-/// The row of a token that nobody remembers.
+/// The row of a token whose texels are forgotten.
 const NO_ROW: u32 = u32::MAX;
 
 /// Push constants of the pass that compares.
@@ -31,7 +31,7 @@ pub(super) struct ComparePush {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub(super) struct SettlePush {
-    /// Where the first item is.
+    /// Word at which the first item begins.
     pub(super) first_word: u32,
     /// The row of the plan's first token.
     pub(super) first_row: u32,

@@ -15,7 +15,7 @@ use crate::planes::SamplerSpec;
 use crate::reuse::Reuse;
 use foveate_core::clock::Span;
 use foveate_core::geometry::plan::{Token, TokenPlan};
-use foveate_core::geometry::pyramid::{MAX_LEVEL_COUNT, PyramidShape, TILE_LEVEL_COUNT};
+use foveate_core::geometry::pyramid::{LEVEL_COUNT_MAX, PyramidShape, TILE_LEVEL_COUNT};
 use foveate_core::token::{Outside, Rounding, TokenFormat};
 use foveate_gpu::{
     Binding, BindingKind, Buffer, BufferKind, ComputePass, ComputePassDesc, Gpu, GpuError, Lane,
@@ -47,11 +47,11 @@ pub(super) struct TokenSource {
     pub(super) kind: u32,
     /// Leftmost column, in texels of the level if its texels are those, otherwise in source pixels.
     pub(super) x: i32,
-    /// Topmost row, in the same unit.
+    /// Topmost row, in the unit of `x`.
     pub(super) y: i32,
     /// Source pixels per texel along a row; of weighted texels, per P texels.
     pub(super) width: u32,
-    /// The same down a column.
+    /// Source pixels per texel down a column; of weighted texels, per P texels.
     pub(super) height: u32,
     /// Pyramid level that is read.
     pub(super) level: u32,
@@ -69,7 +69,7 @@ pub(super) struct TokenSource {
 pub(super) struct SamplePush {
     /// Width and height of the source in pixels.
     pub(super) extent: [u32; 2],
-    /// Where the first item is.
+    /// Word at which the first item begins.
     pub(super) first_word: u32,
 }
 
@@ -85,11 +85,11 @@ pub(super) struct SamplePass {
     shape: PyramidShape,
     format: TokenFormat,
     capacity: usize,
-    /// Where each level starts in the tail.
-    tail_offsets: [u32; MAX_LEVEL_COUNT as usize],
+    /// Offset of each level in the tail, in texels.
+    tail_offsets: [u32; LEVEL_COUNT_MAX as usize],
 }
 
-/// How it is sampled.
+/// The sampling passes of a view.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "there is one for each view")]
 enum SamplingPasses {
@@ -198,7 +198,7 @@ impl SamplePass {
         self.stale.leave_to_device();
     }
 
-    /// Makes the next `record` sample nothing.
+    /// Makes the next `record` skip sampling.
     pub(super) fn sample_nothing(&mut self) {
         self.stale.fill(std::iter::empty());
     }
@@ -218,7 +218,7 @@ impl SamplePass {
         TokenSource { item, ..token_source(token, self.shape, self.format, &self.tail_offsets) }
     }
 
-    /// Where the tokens go.
+    /// The buffer that the tokens are sampled into.
     pub(super) fn target(&mut self) -> &mut TokenTarget {
         &mut self.target
     }
@@ -265,7 +265,7 @@ fn token_source(
     token: Token,
     shape: PyramidShape,
     format: TokenFormat,
-    tail_offsets: &[u32; MAX_LEVEL_COUNT as usize],
+    tail_offsets: &[u32; LEVEL_COUNT_MAX as usize],
 ) -> TokenSource {
     let Token { x, y, sx, sy, .. } = token;
     let patch_side = format.patch_side;
@@ -293,8 +293,8 @@ fn texels_per_word(format: TokenFormat) -> u32 {
     count(WORD_BYTES / format.dtype.bytes())
 }
 
-fn tail_offsets(shape: PyramidShape) -> [u32; MAX_LEVEL_COUNT as usize] {
-    let mut offsets = [0; MAX_LEVEL_COUNT as usize];
+fn tail_offsets(shape: PyramidShape) -> [u32; LEVEL_COUNT_MAX as usize] {
+    let mut offsets = [0; LEVEL_COUNT_MAX as usize];
     for level in TILE_LEVEL_COUNT..shape.level_count() {
         offsets[level as usize] = count(tail_offset(shape, level));
     }

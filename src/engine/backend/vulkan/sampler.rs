@@ -38,7 +38,7 @@ impl ViewPasses {
             sample.prepare_warm();
         }
         let passes = Self { sample, stale };
-        // On a lane of its own it does not wait for other work. Nothing is timed.
+        // A lane of its own does not wait for other work. This lane needs no timestamps.
         let mut lane = Lane::new(gpu, "view being built", 0)?;
         let pyramid = small_pyramid(gpu, shape)?;
         let bits = Buffer::new(gpu, "ingested tiles", BufferKind::HostWritten, BITS_BYTES)?;
@@ -56,7 +56,7 @@ impl ViewPasses {
         let Self { sample, .. } = sampler.get_mut();
         sample.upload(plan, stale);
         sample.prepare_comparisons(reuse);
-        // What a view was given before it rested is a published slot.
+        // The target of a resting view is a published slot, which must not change.
         if !*is_resting {
             sample.target().aim(gpu, items, plan.tokens.len());
         }

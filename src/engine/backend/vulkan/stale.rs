@@ -23,7 +23,7 @@ use foveate_gpu::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub(super) struct TokenEntry {
-    /// Its record for the sampling pass.
+    /// Record for the sampling pass.
     pub(super) token: TokenSource,
     /// Column and row of the first tile.
     pub(super) first_tile: [u32; 2],

@@ -42,7 +42,7 @@ impl TokenTarget {
         assert!(token_count <= items.count(), "{token_count} tokens for {} items", items.count());
         self.first_word = items.memory().and_then(|(memory, start)| {
             if self.imported.as_ref().is_none_or(|(imported, _)| imported != memory) {
-                // The one before goes first: there may be a limit on pinned memory.
+                // Free the previous import first: pinned memory may be limited.
                 self.imported = None;
                 let target = HostTarget::import(gpu, "segment", Arc::new(memory.clone()));
                 self.imported = Some((memory.clone(), target));

@@ -11,14 +11,14 @@ use foveate_core::frame::FrameTime;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::patch::{Patch, PatchGrids};
 use foveate_core::geometry::plan::TokenPlan;
-use foveate_core::geometry::pyramid::MAX_LEVEL_COUNT;
+use foveate_core::geometry::pyramid::LEVEL_COUNT_MAX;
 use foveate_core::geometry::region::PixelBox;
 use foveate_core::geometry::relevance::Relevance;
 
 /// What the consumer of a view keeps between frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ConsumerMemory {
-    /// Nothing: it looks at single frames.
+    /// The consumer keeps nothing between frames.
     #[default]
     None,
     /// A canvas: of each place the finest token since the place last changed.
@@ -66,7 +66,7 @@ pub struct Demand {
     finest: Vec<u8>,
     /// Frames since each block last changed, up to [`AGE_END`].
     ages: Vec<u8>,
-    /// By age.
+    /// Shares by age.
     shares: [u32; AGE_END as usize + 1],
     /// What every block counts, and the map that says so; empty without one.
     weights: Vec<u32>,
@@ -75,9 +75,9 @@ pub struct Demand {
     sums: Vec<LostSums>,
     /// What each block loses at the base, whatever it counts.
     whole: Vec<u32>,
-    /// The same, for fixations.
+    /// The demand as a need of fixations.
     need: Need,
-    /// What a row of blocks loses.
+    /// Loss of each block of a row.
     row: Vec<u32>,
     /// The newest frame that was noted.
     frame_seq: u64,
@@ -96,7 +96,7 @@ struct LostSums {
     /// The column of patches of that level that each column of blocks belongs to; the same for rows.
     columns: Vec<u32>,
     rows: Vec<u32>,
-    /// Of the levels, the finest first.
+    /// Sums of the levels, the finest first.
     levels: Vec<PatchSums>,
 }
 
@@ -187,7 +187,7 @@ impl Demand {
         let Self { memory, grid, base, finest, ages, shares, weights, sums, whole, need, .. } =
             self;
         let lost = &mut self.row;
-        let losses: ArrayVec<&[u32], { MAX_LEVEL_COUNT as usize }> = (1..=u32::from(*base))
+        let losses: ArrayVec<&[u32], { LEVEL_COUNT_MAX as usize }> = (1..=u32::from(*base))
             .map(|level| detail.losses(level).expect("all levels up to the base"))
             .collect();
         let width = grid.width as usize;

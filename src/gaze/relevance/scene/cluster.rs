@@ -3,7 +3,7 @@
 use foveate_core::channel::Computed;
 use foveate_core::geometry::extent::Extent;
 
-/// What neighbours may differ by, in each of these channels.
+/// Most by which neighbours may differ, in each of these channels.
 const ALIKE: [(Computed, f32); 4] = [
     (Computed::Red, 0.06),
     (Computed::Green, 0.06),

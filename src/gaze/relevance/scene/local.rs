@@ -70,7 +70,7 @@ fn log2(number: u32) -> u32 {
     LOGARITHMS.get(number as usize).copied().unwrap_or_else(|| computed_log2(number))
 }
 
-/// For every count of the pixels of one tile.
+/// A logarithm for every count of the pixels of one tile.
 static LOGARITHMS: [u32; LOGARITHM_COUNT] = {
     let mut logarithms = [0; LOGARITHM_COUNT];
     let mut number = 1;

@@ -31,14 +31,14 @@ const INPUTS_MAX: usize = CHANNELS.len() + INJECTED_MAX;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ScorerError {
-    /// It cannot be read.
+    /// The file cannot be read.
     Unreadable {
         /// The file.
         path: PathBuf,
         /// The system's error.
         source: std::io::Error,
     },
-    /// It is readable, but no scorer.
+    /// The file is not a scorer.
     Malformed {
         /// The file.
         path: PathBuf,

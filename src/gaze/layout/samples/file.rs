@@ -1,0 +1,138 @@
+//! Tables in files: `.npy`, as NumPy writes it, or [safetensors](https://huggingface.co/docs/safetensors) with a tensor `table`.
+
+use std::path::Path;
+
+use safetensors::tensor::{Dtype, SafeTensors};
+
+use super::{ROWS_MAX, Samples};
+use foveate_core::file;
+use foveate_core::value::clipped;
+
+/// Longest file, in bytes: eight times the largest table.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// What every `.npy` file begins with.
+const NPY_MAGIC: &[u8] = b"\x93NUMPY";
+
+/// The tensor of a safetensors file.
+const TENSOR: &str = "table";
+
+/// What a file may have.
+const EXPECTED: &str = "expected float32 or float64 of the shape [N, 3]: x, y and step in pixels";
+
+impl Samples {
+    /// Reads the table in `file`, without waiting for longer than [`file::read`] does.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read or is not a table, with what was expected.
+    pub fn load(file: &Path) -> Result<Self, String> {
+        let shown = file.to_string_lossy();
+        let shown = clipped(&shown);
+        let bytes = file::read(file, FILE_BYTES_MAX)
+            .map_err(|error| format!("cannot read {shown}: {error}"))?;
+        let samples = Self::from_bytes(&bytes);
+        let samples = samples.map_err(|error| format!("unusable table {shown}: {error}"))?;
+        Ok(Self { file: file.to_owned(), ..samples })
+    }
+
+    /// The table in the bytes of a file.
+    ///
+    /// # Errors
+    ///
+    /// If they are not a table, with what was expected.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
+        let array = match bytes.strip_prefix(NPY_MAGIC) {
+            Some(rest) => npy(rest)?,
+            None => safetensor(bytes)?,
+        };
+        Self::new(&array.rows()?)
+    }
+}
+
+/// The numbers of a file, row by row.
+struct Array<'a> {
+    is_double: bool,
+    shape: Vec<usize>,
+    bytes: &'a [u8],
+}
+
+impl Array<'_> {
+    fn rows(&self) -> Result<Vec<[f64; 3]>, String> {
+        let Self { is_double, ref shape, bytes } = *self;
+        let &[count, 3] = &shape[..] else {
+            return Err(format!("shape {shape:?} ({EXPECTED})"));
+        };
+        if ROWS_MAX < count {
+            return Err(format!("{count} rows (expected 1 to {ROWS_MAX})"));
+        }
+        let expected = count * 3 * if is_double { 8 } else { 4 };
+        if bytes.len() != expected {
+            return Err(format!(
+                "{} bytes of numbers (expected {expected} for the shape {shape:?}); write the file again",
+                bytes.len()
+            ));
+        }
+        let numbers: Vec<f64> = if is_double {
+            bytes.as_chunks().0.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect()
+        } else {
+            bytes.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes).into()).collect()
+        };
+        Ok(numbers.as_chunks().0.to_vec())
+    }
+}
+
+fn safetensor(bytes: &[u8]) -> Result<Array<'_>, String> {
+    let tensors = SafeTensors::deserialize(bytes).map_err(|error| {
+        format!("neither .npy nor safetensors ({error}); write it with numpy.save")
+    })?;
+    let tensor =
+        tensors.tensor(TENSOR).map_err(|_| format!("no tensor `{TENSOR}` ({EXPECTED})"))?;
+    let is_double = match tensor.dtype() {
+        Dtype::F32 => false,
+        Dtype::F64 => true,
+        other => return Err(format!("numbers of {other:?} ({EXPECTED})")),
+    };
+    Ok(Array { is_double, shape: tensor.shape().to_vec(), bytes: tensor.data() })
+}
+
+/// What follows the magic number: versions, the length of a header in Python's syntax, the header, and the numbers.
+fn npy(bytes: &[u8]) -> Result<Array<'_>, String> {
+    let damaged = || "a damaged header; write the file again".to_owned();
+    let (header, bytes) = npy_parts(bytes).ok_or_else(damaged)?;
+    let value = |key: &str| {
+        let (_, rest) = header.split_once(&format!("'{key}':"))?;
+        Some(rest.trim_start())
+    };
+    let dtype = value("descr").ok_or_else(damaged)?;
+    let dtype = dtype.split('\'').nth(1).unwrap_or(dtype);
+    let is_double = match dtype {
+        "<f4" => false,
+        "<f8" => true,
+        other => return Err(format!("numbers of {:?} ({EXPECTED})", clipped(other))),
+    };
+    if !value("fortran_order").ok_or_else(damaged)?.starts_with("False") {
+        return Err(
+            "columns first; expected rows first: save numpy.ascontiguousarray of it".to_owned()
+        );
+    }
+    let shape = value("shape").and_then(|shape| shape.strip_prefix('(')?.split_once(')'));
+    let (shape, _) = shape.ok_or_else(damaged)?;
+    let sides = shape.split(',').map(str::trim).filter(|side| !side.is_empty());
+    let shape = sides.map(|side| side.parse().ok()).collect::<Option<_>>();
+    Ok(Array { is_double, shape: shape.ok_or_else(damaged)?, bytes })
+}
+
+/// The header, and the numbers.
+fn npy_parts(bytes: &[u8]) -> Option<(&str, &[u8])> {
+    let ([major, _minor], bytes) = bytes.split_first_chunk()?;
+    let (length, bytes) = if *major == 1 {
+        let (length, bytes) = bytes.split_first_chunk()?;
+        (u16::from_le_bytes(*length).into(), bytes)
+    } else {
+        let (length, bytes) = bytes.split_first_chunk()?;
+        (u32::from_le_bytes(*length), bytes)
+    };
+    let (header, numbers) = bytes.split_at_checked(length as usize)?;
+    Some((str::from_utf8(header).ok()?, numbers))
+}
