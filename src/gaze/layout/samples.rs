@@ -15,7 +15,7 @@ mod file;
 pub const ROWS_MAX: usize = 5_000;
 
 /// Most pixels by which a point lies beside the fixation, along each axis: twice the longest side of a picture.
-pub const OFFSET_MAX: f64 = 2.0 * Extent::MAX_SIDE as f64;
+pub const OFFSET_MAX: f64 = 2.0 * Extent::SIDE_MAX as f64;
 
 /// Most pixels under all tokens of a table together, four pictures of 3840 x 2160: each may be read in every frame.
 pub const PIXELS_MAX: u64 = 1 << 25;
