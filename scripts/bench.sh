@@ -14,7 +14,7 @@ prepare() {
         cargo build --release --manifest-path "$root/scripts/bench/iceoryx2/Cargo.toml" --target-dir "$target/iceoryx2" \
             || fail 'the build of iceoryx2 failed; see above'
         ;;
-    layouts | load | pursuit) ensure_clips vtest.avi box.mp4 || fail 'the clips are missing; see above' ;;
+    layouts | load | pursuit | relevance) ensure_clips vtest.avi box.mp4 || fail 'the clips are missing; see above' ;;
     peers) ensure_clips vtest.avi box.mp4 || warn 'Measured on made frames alone.' ;;
     esac
     [[ " $* " == *' --programs'[\ =]* ]] || build_release --bins

@@ -756,13 +756,17 @@ _foveate() {
             return 0
             ;;
         foveate__subcmd__snap)
-            opts="$(foveate ls --names 2>/dev/null | grep /) -h --out --timeout --socket --help"
+            opts="$(foveate ls --names 2>/dev/null | grep /) -h --out --canvas --timeout --socket --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --out)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --canvas)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

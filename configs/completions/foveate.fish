@@ -120,6 +120,7 @@ complete -c foveate -n "__fish_foveate_using_subcommand trace" -l seconds -d 'St
 complete -c foveate -n "__fish_foveate_using_subcommand trace" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock that exists in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand trace" -s h -l help -d 'Print help'
 complete -c foveate -n "__fish_foveate_using_subcommand snap" -l out -d 'Directory for rebuilt.png, boxes.png, density.png, scanpath.png, and a picture channel-NAME.png of each channel that the view publishes; created if missing' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand snap" -l canvas -d 'Read so many frames, and draw canvas.png of them too: of each place the finest texels so far. Of a view with memory = "canvas"' -r
 complete -c foveate -n "__fish_foveate_using_subcommand snap" -l timeout -d 'Longest wait for a frame, in seconds' -r
 complete -c foveate -n "__fish_foveate_using_subcommand snap" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock that exists in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand snap" -s h -l help -d 'Print help'

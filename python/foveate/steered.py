@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import feedback
+from .canvas import Canvas
 from .control import ANSWER_TIMEOUT_S, Looking, injected, looking
 from .frame import Frame
 
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from .keys import EgoOptions, FrameOptions, LookOptions
+
+#: How long a canvas waits for the answer to a refresh, in seconds: frames pass meanwhile.
+_REFRESH_TIMEOUT_S = 0.25
 
 
 class Steered:
@@ -202,3 +206,11 @@ class Steered:
         :raises Unavailable: as :meth:`look_at`, as is :class:`Ended`.
         """
         self._ask(feedback.REFRESH, timeout)
+
+    def canvas(self) -> Canvas:
+        """A canvas for the frames of this view, which asks for a :meth:`refresh` when it joins late or misses frames.
+
+        ``canvas.update(view.read(newest=False))`` draws the next frame; of a view on another machine ``view.read()`` has
+        it. The view must have ``layout = "adaptive"`` and ``memory = "canvas"``.
+        """
+        return Canvas(lambda: self.refresh(timeout=_REFRESH_TIMEOUT_S))

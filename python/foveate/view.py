@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from . import feedback
-from .canvas import Canvas
 from .control import ANSWER_TIMEOUT_S, GONE, Connection, HungUp, Path, deadline_in, socket_path
 from .errors import Ended, FoveateError, Refused, TimedOut, Unavailable
 from .events import Event
@@ -23,9 +22,6 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from .keys import ViewKeys
-
-#: How long a canvas waits for the answer to a refresh, in seconds: frames pass meanwhile.
-_REFRESH_TIMEOUT_S = 0.25
 
 #: Forks between the process that imported this module and this one.
 _fork_count = 0
@@ -348,14 +344,6 @@ class View(Steered, ViewCore):
                     raise
                 return
             yield frame
-
-    def canvas(self) -> Canvas:
-        """A canvas for the frames of this view, which asks for a :meth:`refresh` when it joins late or misses frames.
-
-        ``canvas.update(view.read(newest=False))`` draws the next frame. The view must have ``layout = "adaptive"`` and
-        ``memory = "canvas"``.
-        """
-        return Canvas(lambda: self.refresh(timeout=_REFRESH_TIMEOUT_S))
 
     def _awaited(self, sought: Sought, timeout: float | None) -> Frame:
         deadline = deadline_in(timeout)

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from models_support import CLIP, ChatServer, foveal, frame, inset, scene, smooth, uniform, windows
 
+from foveate import Canvas
 from foveate.models import Unsuitable
-from foveate.models.crops import crops
+from foveate.models.crops import canvas_crops, crops
 
 
 class CropsOverHttp(unittest.TestCase):
@@ -101,6 +102,43 @@ class CropsOverHttp(unittest.TestCase):
                 "Picture 3 of 3 shows all of the camera's 880 x 700 pixels, at 1/4 of the resolution.",
             ],
         )
+
+
+class CropsOfCanvases(unittest.TestCase):
+    def canvas(self) -> tuple[Canvas, Any]:
+        """Of a picture of 64x64 pixels: full resolution at the left, half of it at the right."""
+        picture = scene(64, 64)
+        picture[:, 32:] = picture[:, 32:].reshape(32, 2, 16, 2, 3)[:, :1, :, :1].repeat(2, 1).repeat(2, 3).reshape(64, 32, 3)
+        tokens = [(x, y, 16, 16, 0) for x in (0, 16) for y in (0, 16, 32, 48)] + [(32, y, 32, 32, 1) for y in (0, 32)]
+        shown = frame(picture, tokens, 16, "adaptive")
+        shown.tiles = np.ones((2, 2), np.uint64)
+        shown.ring_sequence = shown.frame_seq = 1
+        shown.epoch = shown.info.epoch
+        canvas = Canvas()
+        canvas.update(shown)
+        return canvas, picture
+
+    def test_a_box_has_the_finest_step_there(self) -> None:
+        canvas, picture = self.canvas()
+        left, right, both = canvas_crops(canvas, [(3.5, 0, 20, 16), (41, 10, 64, 20), (0, 0, 99, 64)], "png")
+        self.assertEqual(left.place, (3, 0, 1, 1, 17, 16))
+        np.testing.assert_array_equal(left.pixels, picture[:16, 3:20])
+        self.assertEqual(right.place, (40, 10, 2, 2, 12, 5))
+        self.assertLess(np.abs(right.pixels[:, 1:].astype(int) - picture[10:20:2, 42:64:2]).mean(), 40)
+        self.assertEqual(both.place, (0, 0, 1, 1, 64, 64))
+        ends = [crop.sentence.rsplit(", ", 1)[1] for crop in (left, right, both)]
+        self.assertEqual(ends, ["at full resolution.", "at 1/2 of the resolution.", "at up to full resolution."])
+        self.assertEqual(canvas_crops(canvas, encoding="png")[0].id, canvas_crops(canvas, [(0, 0, 64, 64)], "png")[0].id)
+        self.assertEqual(len({crop.id for crop in (left, right, both)}), 3)
+
+    def test_what_is_not_there_is_refused(self) -> None:
+        canvas, _ = self.canvas()
+        for box in ((64, 0, 70, 9), (9, 9, 9, 10), (0, 0, float("nan"), 9), (1, 2, 3)):
+            with self.assertRaises(Unsuitable) as caught:
+                canvas_crops(canvas, [box])
+            self.assertEqual(caught.exception.key, "box")
+        with self.assertRaises(Unsuitable):
+            canvas_crops(Canvas())
 
 
 class CropsOfViews(unittest.TestCase):

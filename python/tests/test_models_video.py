@@ -159,6 +159,22 @@ class EncodersOfVisionTransformers(unittest.TestCase):
         self.assertEqual(computed, [1, 0, 0, len(frame.tokens), 0, 0, 0])
         self.close(found, vit.features(model, frame))
 
+    def test_what_rests_after_much_change_is_exact_at_once(self) -> None:
+        model = timm_model()
+        for share, expected in ((0.25, [0, 0, 0]), (0.35, [1, 0, 0])):
+            encoder = VideoEncoder(model)
+            frame = uniform(scene(224, 224), 16)
+            encoder.encode(frame)
+            count = len(frame.tokens)
+            frame = changed(frame, np.arange(int(share * count)))
+            encoder.encode(frame)
+            computed = []
+            for _ in range(3):
+                found = encoder.encode(frame)
+                computed.append(encoder.last.computed // count)
+            self.assertEqual(computed, expected)
+        self.close(found, vit.features(model, frame))
+
     def test_order_of_tokens_does_not_matter(self) -> None:
         model = timm_model()
         frame = foveal(scene(500, 333), 16, 200, 100)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from support import FakeRing, token_records
+from test_canvas import Film
 
 import foveate
 from foveate import abi, picture
@@ -318,6 +319,8 @@ class FakeSession:
     def __init__(self) -> None:
         self.callbacks: dict[str, Callable[[Any], None]] = {}
         self.answer = b"{}"
+        #: Payloads of the queries that were answered.
+        self.asked: list[Any] = []
 
     def zid(self) -> str:
         return "1"
@@ -330,6 +333,8 @@ class FakeSession:
         return self
 
     def get(self, key: str, *callbacks: Any, **options: Any) -> list[Any]:
+        if not callbacks:
+            self.asked.append(options.get("payload"))
         return [] if callbacks else [SimpleNamespace(ok=SimpleNamespace(payload=payload(self.answer)))]
 
 
@@ -354,6 +359,16 @@ class Views(unittest.TestCase):
             self.view.read(timeout=0)
         self.put(Sender(ring).message())
         self.assertEqual(self.view.read(timeout=0).ring_sequence, 1)
+
+    def test_a_canvas_asks_for_what_a_lost_message_had(self) -> None:
+        film, canvas = Film((64, 48), 16, seed=1), self.view.canvas()
+        self.session.answer = b'{"ok": true}'
+        frames = [film.frame(film.squares(2)) for _ in range(4)]
+        for number, asked in ((0, 0), (1, 0), (3, 1)):
+            canvas.update(frames[number])
+            self.assertEqual(len(self.session.asked), asked)
+            self.assertFalse(canvas.wants_refresh)
+        self.assertIn(b"refresh", self.session.asked[0])
 
     def test_a_status_that_is_none_is_ignored(self) -> None:
         key = "foveate/host/camera/main/status"

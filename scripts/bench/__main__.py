@@ -59,6 +59,8 @@ def parser():
     own = measurement("pursuit", "how near the gaze stays to what a consumer attends to four times a second")
     own.add_argument("--clip", type=Path, default=CACHE / "vtest.avi", help="what there is to attend to (vtest.avi)")
 
+    measurement("relevance", "draws how relevance comes about, docs/images/relevance.png")
+
     scaling = (
         "draws the time of a frame over its size, changes, tokens and views, docs/images/scaling.png; a quarter of a "
         "minute"

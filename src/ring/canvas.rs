@@ -90,6 +90,19 @@ impl fmt::Display for CanvasError {
 
 impl std::error::Error for CanvasError {}
 
+/// Of each tile of the picture, row by row, the newest frame that changed it, or with which masks changed; `None` of a view that does
+/// not say so.
+pub fn tile_frames<'a>(
+    segment: &SegmentInfo,
+    frame: &'a TokenFrameBuf,
+) -> Option<impl Iterator<Item = u64> + use<'a>> {
+    let plane = segment.plane_index(TILES)?;
+    let tiles = segment.extent.in_cells(TILE_SIDE).area();
+    let is_whole = segment.planes[plane].items_bytes(0) == tiles * size_of::<u64>();
+    let numbers = frame.plane(plane).as_chunks().0.iter();
+    is_whole.then(|| numbers.map(|bytes| u64::from_le_bytes(*bytes)))
+}
+
 impl Canvas {
     /// Draws a frame of `segment`.
     ///
@@ -101,11 +114,7 @@ impl Canvas {
         segment: &SegmentInfo,
         frame: &TokenFrameBuf,
     ) -> Result<CanvasUpdate, CanvasError> {
-        let plane = segment.plane_index(TILES).filter(|index| {
-            let tiles = segment.extent.in_cells(TILE_SIDE).area();
-            segment.planes[*index].items_bytes(0) == tiles * size_of::<u64>()
-        });
-        let Some(plane) = plane else {
+        let Some(tiles) = tile_frames(segment, frame) else {
             return Err(CanvasError::NoTiles {
                 view: format!("{}/{}", segment.stream, segment.view),
             });
@@ -117,8 +126,7 @@ impl Canvas {
         }
         let source = known.unwrap_or_else(|| self.open(segment));
         self.tiles.clear();
-        let numbers = frame.plane(plane).as_chunks().0;
-        self.tiles.extend(numbers.iter().map(|bytes| u64::from_le_bytes(*bytes)));
+        self.tiles.extend(tiles);
         self.draw(source, frame);
         self.wants_refresh |= ring_sequence != self.ring_sequence + 1;
         (self.ring_sequence, self.frame_seq) = (ring_sequence, frame.head.stamp.frame_seq);

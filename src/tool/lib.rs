@@ -19,6 +19,7 @@ use foveate_gaze::controller::PolicyFileError;
 #[cfg(feature = "gst")]
 use foveate_player::PlayerError;
 use foveate_ring::RingError;
+use foveate_ring::canvas::CanvasError;
 
 mod admin;
 mod attend;
@@ -234,6 +235,10 @@ pub enum ToolError {
         /// All streams.
         total: usize,
     },
+
+    /// A view of which there is no canvas.
+    #[error(transparent)]
+    Canvas(#[from] CanvasError),
 
     /// The view ended, or no frame arrived in time.
     #[error("no frame arrived: see `foveate ls` for the state of the stream")]

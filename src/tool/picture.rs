@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::Fixation;
+use foveate_ring::canvas::Canvas;
 use foveate_ring::picture::{ChannelImage, Rgb};
 use foveate_ring::{SegmentInfo, TokenFrameBuf, TokenRecord};
 
@@ -19,12 +20,12 @@ pub(super) const COLORS: [Rgb; 7] = [
     [186, 104, 255],
 ];
 
-pub(super) struct Canvas {
+pub(super) struct Picture {
     extent: Extent,
     texels: Vec<Rgb>,
 }
 
-impl Canvas {
+impl Picture {
     fn new(extent: Extent) -> Self {
         Self { extent, texels: vec![[0; 3]; extent.area()] }
     }
@@ -97,17 +98,22 @@ impl Canvas {
 }
 
 /// The picture rebuilt from the tokens, as a model is given it.
-pub(super) fn rebuilt(segment: &SegmentInfo, frame: &TokenFrameBuf) -> Canvas {
-    Canvas { extent: segment.extent, texels: frame.smoothed(segment) }
+pub(super) fn rebuilt(segment: &SegmentInfo, frame: &TokenFrameBuf) -> Picture {
+    Picture { extent: segment.extent, texels: frame.smoothed(segment) }
+}
+
+/// What a canvas shows; each texel fills its pixels.
+pub(super) fn of_canvas(segment: &SegmentInfo, canvas: &Canvas) -> Picture {
+    Picture { extent: segment.extent, texels: canvas.rgb() }
 }
 
 /// The picture in which each texel fills its pixels.
-fn replicated(segment: &SegmentInfo, frame: &TokenFrameBuf) -> Canvas {
-    Canvas { extent: segment.extent, texels: frame.replicated(segment) }
+fn replicated(segment: &SegmentInfo, frame: &TokenFrameBuf) -> Picture {
+    Picture { extent: segment.extent, texels: frame.replicated(segment) }
 }
 
 /// The picture of texels with the boxes of all tokens, coloured by level, ring or window, and a cross at each fixation.
-pub(super) fn boxes(segment: &SegmentInfo, frame: &TokenFrameBuf) -> Canvas {
+pub(super) fn boxes(segment: &SegmentInfo, frame: &TokenFrameBuf) -> Picture {
     let mut picture = replicated(segment, frame);
     picture.dim();
     for (_, record) in coarse_to_fine(frame) {
@@ -124,7 +130,7 @@ pub(super) fn scanpath(
     segment: &SegmentInfo,
     frame: &TokenFrameBuf,
     fixations: &[(f64, f64)],
-) -> Canvas {
+) -> Picture {
     let mut picture = replicated(segment, frame);
     picture.dim();
     let width = (picture.extent.longer_side() / 400).max(1);
@@ -140,8 +146,8 @@ pub(super) fn scanpath(
 
 /// Heat map of the token density, from white at full resolution to the darkest at the coarsest steps; one step per octave. Finer
 /// tokens are above coarser ones.
-pub(super) fn density(segment: &SegmentInfo, frame: &TokenFrameBuf) -> Canvas {
-    let mut picture = Canvas::new(segment.extent);
+pub(super) fn density(segment: &SegmentInfo, frame: &TokenFrameBuf) -> Picture {
+    let mut picture = Picture::new(segment.extent);
     let coarsest = frame.records.iter().map(octaves).max().unwrap_or(0);
     for (_, record) in coarse_to_fine(frame) {
         let heat = 1.0 - f64::from(octaves(record)) / f64::from(coarsest + 1);
@@ -156,8 +162,8 @@ pub(super) fn channel(
     segment: &SegmentInfo,
     frame: &TokenFrameBuf,
     channel: &ChannelImage<'_>,
-) -> Canvas {
-    let mut picture = Canvas::new(segment.extent);
+) -> Picture {
+    let mut picture = Picture::new(segment.extent);
     let side = channel.cell_side;
     for (index, share) in (0..).zip(channel.normalised()) {
         let (column, row) = (index % channel.grid.width, index / channel.grid.width);
@@ -201,7 +207,7 @@ fn octaves(record: &TokenRecord) -> u32 {
 }
 
 /// The outline of a token's box. Its far edges lie on the near ones of the next, so that neighbours share a line.
-fn paint_outline(picture: &mut Canvas, record: &TokenRecord, color: Rgb) {
+fn paint_outline(picture: &mut Picture, record: &TokenRecord, color: Rgb) {
     let TokenRecord { x0, y0, x1, y1, .. } = *record;
     if x0 == x1 || y0 == y1 {
         return;
@@ -215,7 +221,7 @@ fn paint_outline(picture: &mut Canvas, record: &TokenRecord, color: Rgb) {
 }
 
 /// A cross at each fixation, the most important one on top.
-fn paint_crosses(picture: &mut Canvas, fixations: &[Fixation]) {
+fn paint_crosses(picture: &mut Picture, fixations: &[Fixation]) {
     for fixation in fixations.iter().rev() {
         paint_cross(picture, *fixation);
     }
@@ -227,7 +233,7 @@ fn paint_crosses(picture: &mut Canvas, fixations: &[Fixation]) {
     clippy::cast_sign_loss,
     reason = "a fixation lies in the picture"
 )]
-fn paint_cross(picture: &mut Canvas, fixation: Fixation) {
+fn paint_cross(picture: &mut Picture, fixation: Fixation) {
     let (x, y) = (fixation.x as u32, fixation.y as u32);
     let arm = (picture.extent.longer_side() / 60).max(4);
     for (rim, color) in [(2, [0, 0, 0]), (1, [255, 255, 255])] {

@@ -5,11 +5,12 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::picture::{self, Canvas};
+use super::picture::{self, Picture};
 use super::watch::seconds;
 use super::{ToolError, on_one_line};
-use foveate::client::{Client, Next, Subscription};
+use foveate::client::{Client, Next, Subscription, SubscriptionError};
 use foveate::messages::ViewName;
+use foveate::ring::canvas::Canvas;
 use foveate_control::ClientExt as _;
 use foveate_core::clock::monotonic_ns;
 use foveate_ring::{State, TokenFrameBuf};
@@ -23,6 +24,9 @@ pub(super) struct SnapArguments {
     /// publishes; created if missing
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
+    /// Read so many frames, and draw canvas.png of them too: of each place the finest texels so far. Of a view with memory = "canvas"
+    #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u32).range(1..))]
+    canvas: Option<u32>,
     /// Longest wait for a frame, in seconds
     #[arg(long, value_name = "S", default_value = "10", value_parser = seconds)]
     timeout: Duration,
@@ -37,7 +41,16 @@ pub(super) fn run(
     let mut client = Client::connect(socket)?;
     let mut subscription = Client::connect(socket)?.subscribe(&arguments.view, false)?;
     let mut frame = TokenFrameBuf::default();
-    await_frame(&mut subscription, &mut frame, arguments.timeout)?;
+    let canvas = match arguments.canvas {
+        Some(count) => {
+            Some(drawn_canvas(&mut client, &mut subscription, &mut frame, arguments, count)?)
+        }
+        None => {
+            let timeout = arguments.timeout;
+            await_frame(&mut subscription, Subscription::next_frame, &mut frame, timeout)?;
+            None
+        }
+    };
     let reader = subscription.reader().ok_or(ToolError::NoFrame)?;
     let segment = reader.header();
     let (state, reason) = reader.state();
@@ -61,12 +74,13 @@ pub(super) fn run(
         ("density".to_owned(), picture::density(segment, &frame)),
         ("scanpath".to_owned(), picture::scanpath(segment, &frame, &scanpath)),
     ];
+    let canvas = canvas.map(|canvas| ("canvas".to_owned(), picture::of_canvas(segment, &canvas)));
     let channels = frame.channels(segment).map(|channel| {
         // A broken writer's names must not leave the directory.
         let name = channel.name.replace('/', "_");
         (format!("channel-{name}"), picture::channel(segment, &frame, &channel))
     });
-    for (name, picture) in pictures.into_iter().chain(channels) {
+    for (name, picture) in pictures.into_iter().chain(canvas).chain(channels) {
         let path = arguments.out.join(format!("{name}.png"));
         save(&picture, &path)?;
         writeln!(out, "{}", path.display()).map_err(ToolError::Output)?;
@@ -82,14 +96,45 @@ fn scanpath(client: &mut Client, name: &ViewName) -> Result<Vec<(f64, f64)>, Too
     Ok(fixations.into_iter().map(|fixation| (fixation.x, fixation.y)).collect())
 }
 
+/// How a subscription is read.
+type ReadFrame =
+    fn(&mut Subscription, &mut TokenFrameBuf, Duration) -> Result<Next, SubscriptionError>;
+
+/// The canvas of `count` frames in order, each of which is awaited for the time-out. The last one stays in `frame`.
+fn drawn_canvas(
+    client: &mut Client,
+    subscription: &mut Subscription,
+    frame: &mut TokenFrameBuf,
+    arguments: &SnapArguments,
+    count: u32,
+) -> Result<Canvas, ToolError> {
+    let mut canvas = Canvas::default();
+    for number in 0..count {
+        let read = await_frame(subscription, Subscription::next_in_order, frame, arguments.timeout);
+        match read {
+            // The view has ended, as its state says.
+            Err(ToolError::NoFrame) if 0 < number => break,
+            read => read?,
+        }
+        let segment = subscription.reader().ok_or(ToolError::NoFrame)?.header();
+        canvas.update(segment, frame)?;
+        // Refused if the daemon has just forgotten all for another reader: then this one gets it, too.
+        if canvas.wants_refresh() && client.refresh(&arguments.view).is_ok() {
+            canvas.refreshed();
+        }
+    }
+    Ok(canvas)
+}
+
 fn await_frame(
     subscription: &mut Subscription,
+    read: ReadFrame,
     frame: &mut TokenFrameBuf,
     timeout: Duration,
 ) -> Result<(), ToolError> {
     let started = Instant::now();
     loop {
-        match subscription.next_frame(frame, timeout.saturating_sub(started.elapsed()))? {
+        match read(subscription, frame, timeout.saturating_sub(started.elapsed()))? {
             Next::Frame { .. } => return Ok(()),
             Next::NewSegment => {}
             Next::TimedOut | Next::Ended(_) => return Err(ToolError::NoFrame),
@@ -102,7 +147,7 @@ pub(super) fn make_directory(path: &Path) -> Result<(), ToolError> {
 }
 
 /// Replaces the PNG file atomically: a full disk leaves the old one.
-fn save(picture: &Canvas, path: &Path) -> Result<(), ToolError> {
+fn save(picture: &Picture, path: &Path) -> Result<(), ToolError> {
     let part = path.with_extension("png.part");
     let written = || -> io::Result<()> {
         let mut png = Vec::new();

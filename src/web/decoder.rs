@@ -5,6 +5,7 @@ use std::sync::Arc;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::plane::DEPTH;
 use foveate_core::token::{DType, TokenFormat};
+use foveate_ring::canvas::tile_frames;
 use foveate_ring::picture::ChannelImage;
 use foveate_ring::{FrameHead, PlaneInfo, SegmentInfo, TokenFrameBuf, TokenRecord};
 
@@ -27,6 +28,8 @@ pub(super) struct DecodedFrame {
     pub(super) channels: Arc<Vec<DecodedChannel>>,
     /// The view's plane of depth, if it has one.
     pub(super) depth: Option<DepthPlane>,
+    /// Of each tile of the picture the newest frame that changed it, if the view is for a canvas.
+    pub(super) tile_frames: Option<Vec<u64>>,
 }
 
 /// Depth of each token, as it is in the segment.
@@ -145,6 +148,7 @@ impl Decoder {
             pixels: self.pixels(&frame.pixels),
             channels: Arc::clone(&self.channels.1),
             depth: DepthPlane::of(frame, &self.segment),
+            tile_frames: tile_frames(&self.segment, frame).map(Iterator::collect),
         }
     }
 

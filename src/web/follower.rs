@@ -22,6 +22,7 @@ use foveate::client::{Client, Next, SubscribeOptions, Subscription, Subscription
 use foveate::messages::{RefusalReason, ViewName, end_text, is_coming_back};
 use foveate_core::clock::monotonic_ns;
 use foveate_core::error::chain;
+use foveate_core::plane::TILES;
 use foveate_ring::{State, TokenFrameBuf};
 
 /// How often a follower checks for pages that have left and for stalled frames.
@@ -252,6 +253,9 @@ impl Follower {
                 Next::NewSegment => {
                     let reader = subscription.reader();
                     decoder = reader.map(|reader| Decoder::new(reader.header()));
+                    if reader.is_some_and(|reader| reader.header().plane_index(TILES).is_some()) {
+                        self.refresh(view);
+                    }
                     self.segment = reader.map(|reader| {
                         let (page, info) =
                             (Box::new(reader.header_page()), reader.header().clone());
@@ -264,6 +268,13 @@ impl Follower {
             self.note_events(&mut subscription);
         }
         Ok(String::new())
+    }
+
+    /// Asks for what the daemon takes for delivered, so that the pictures of pages are complete soon. If it refuses, they are so in ten
+    /// seconds.
+    fn refresh(&self, view: &ViewName) {
+        let client = Client::connect(&self.followers.socket);
+        let _ = client.and_then(|mut client| client.refresh(view));
     }
 
     /// Keeps what happened in the picture, after the frame that it was seen in.

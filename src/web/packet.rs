@@ -8,7 +8,7 @@
 //! | --- | --- | --- |
 //! | 0 | 4 bytes | `FVW3` |
 //! | 4 | u8 | picture: 0 the view, 1 the uniform one |
-//! | 5 | u8 | 1 if the packet does not depend on held tokens |
+//! | 5 | u8 | 1 if the packet does not depend on held tokens; 2 more if the view is for a canvas |
 //! | 6 | u16 | P, side of a token in texels, at most 1024 |
 //! | 8 | u32 | serial number, to acknowledge |
 //! | 12 | u32 | tokens |
@@ -44,7 +44,9 @@
 //! | 32 | u32 | index among the tokens whose texels follow; 2^32 - 1 if the page holds it |
 //!
 //! Then the texels, `[3, P, P]` bytes for each token: the 8-bit values before normalisation. Then the cells of the channel, row by row: 0 to
-//! 255 from the least to the greatest value that it may have. The page ignores a packet with an impossible header or another length.
+//! 255 from the least to the greatest value that it may have. Then, if the view is for a canvas and the packet depends on held tokens, a bit
+//! for each tile of 32x32 pixels, row by row, the lowest of a byte first: whether it has changed since the frame that the page holds. The
+//! page ignores a packet with an impossible header or another length.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -76,7 +78,7 @@ pub(super) fn packet(
     held: Option<&DecodedFrame>,
     channel: Option<&DecodedChannel>,
 ) -> Vec<u8> {
-    let held = held.filter(|held| held.epoch == frame.epoch);
+    let held = held.filter(|held| held.epoch == frame.epoch && can_follow(held, frame));
     let sent = held.map_or_else(|| vec![true; frame.records.len()], |held| to_send(held, frame));
     let sent_count = sent.iter().filter(|sent| **sent).count();
 
@@ -86,7 +88,8 @@ pub(super) fn packet(
     let cells = channel.map_or(&[][..], |channel| &channel.cells);
     let texels_bytes = sent_count * token_bytes;
     let mut bytes = Vec::with_capacity(head_bytes + records_bytes + texels_bytes + cells.len());
-    put_header(&mut bytes, pane, serial, frame, sent_count, held.is_none());
+    let flags = u8::from(held.is_none()) | u8::from(frame.tile_frames.is_some()) << 1;
+    put_header(&mut bytes, pane, serial, frame, sent_count, flags);
     put_grid(&mut bytes, channel);
     put_fixations(&mut bytes, &frame.head.fixations);
     let mut next = 0;
@@ -99,7 +102,19 @@ pub(super) fn packet(
         bytes.extend_from_slice(token);
     }
     bytes.extend_from_slice(cells);
+    if let Some((held, tile_frames)) = held.zip(frame.tile_frames.as_ref()) {
+        let has_changed = |frame: &u64| held.head.stamp.frame_seq < *frame;
+        let byte = |tiles: &[u64]| {
+            tiles.iter().rev().fold(0, |bits, tile| bits << 1 | u8::from(has_changed(tile)))
+        };
+        bytes.extend(tile_frames.chunks(8).map(byte));
+    }
     bytes
+}
+
+/// Whether a page that shows `held` can show `frame` by what has changed. Its canvas goes forwards alone.
+fn can_follow(held: &DecodedFrame, frame: &DecodedFrame) -> bool {
+    frame.tile_frames.is_none() || held.head.stamp.frame_seq <= frame.head.stamp.frame_seq
 }
 
 /// Which tokens of `frame` a page that shows `held` needs: those that it does not hold, and those that it no longer shows once these
@@ -168,12 +183,12 @@ fn put_header(
     serial: u32,
     frame: &DecodedFrame,
     sent_count: usize,
-    is_whole: bool,
+    flags: u8,
 ) {
     let head = &frame.head;
     let age_ns = monotonic_ns().saturating_sub(head.stamp.capture_ns);
     bytes.extend_from_slice(&MAGIC);
-    bytes.extend_from_slice(&[pane, u8::from(is_whole)]);
+    bytes.extend_from_slice(&[pane, flags]);
     bytes.extend_from_slice(&frame.records.first().map_or(0, |record| record.size).to_le_bytes());
     for number in [
         serial,

@@ -258,6 +258,41 @@ fn snap_draws_what_the_tokens_say() {
     daemon.stop();
 }
 
+/// A canvas of enough frames is the picture, though each of them shows a part of it.
+#[test]
+fn snap_draws_a_canvas() {
+    let film = random_film(1);
+    let place = Place::new();
+    let mut feed = Feed::open(&place.path("feed"));
+    let views = "[[stream.view]]\nname = 'detail'\nbudget = 30\nmemory = 'canvas'\n";
+    let daemon = place.daemon(&format!("{}{views}", fed_config(&place, &film)));
+    feed.send(&raw_bytes(film.frame(1)));
+    let out = place.path("pictures");
+    let out = out.to_str().unwrap();
+    let arguments = ["snap", "camera/detail", "--out", out, "--canvas", "30"];
+    let snap = place.foveate(&arguments);
+    // For many times as long as it takes.
+    for _ in 0..300 {
+        feed.send(&raw_bytes(film.frame(1)));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let output = snap.finish();
+    output.assert_clean_exit(0);
+    let path = Path::new(out).join("canvas.png");
+    assert!(output.stdout.lines().any(|line| Path::new(line) == path), "{output:?}");
+    let (extent, canvas) = decoded_png(&path);
+    let (_, rebuilt) = decoded_png(&Path::new(out).join("rebuilt.png"));
+    let picture = &film.pyramid(1)[0];
+    assert_eq!(extent, film.frame(1).extent);
+    assert!(canvas == picture.texels, "all of it");
+    assert!(rebuilt != picture.texels, "a frame has not all of it");
+
+    let output = place.foveate(&["snap", "camera/main", "--out", out, "--canvas", "1"]).finish();
+    output.assert_clean_exit(1);
+    assert!(output.message().contains("memory = \"canvas\""), "{output:?}");
+    daemon.stop();
+}
+
 #[test]
 fn snap_on_a_full_disk_leaves_no_file() {
     let film = random_film(1);

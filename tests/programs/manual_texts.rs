@@ -63,7 +63,16 @@ pub(crate) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     ),
     ("foveate-replay.1", &[("foveate replay run.mcap --loop", "The recording, again and again")]),
     ("foveate-trace.1", &[("foveate trace front/robot --out gaze.csv", "Every fixation as CSV")]),
-    ("foveate-snap.1", &[("foveate snap front/robot --out pictures", "Draw the newest frame")]),
+    (
+        "foveate-snap.1",
+        &[
+            ("foveate snap front/robot --out pictures", "Draw the newest frame"),
+            (
+                "foveate snap front/detail --out pictures --canvas 30",
+                "Draw the canvas of 30 frames of a view with memory = \"canvas\"",
+            ),
+        ],
+    ),
     ("foveate-add-stream.1", &[("foveate add-stream rear.toml", "Start the stream of a file")]),
     ("foveate-remove-stream.1", &[("foveate remove-stream rear", "End a stream")]),
     (

@@ -146,6 +146,27 @@ fn the_finest_tokens_show_camera_pixels() {
     daemon.stop();
 }
 
+/// Of a view for a canvas the page keeps the finest tokens of each place, though no frame has all of them.
+#[test]
+fn the_picture_of_a_canvas_becomes_sharp() {
+    let place = Place::new();
+    let whole = "[[stream.view]]\nname = 'whole'\nlayout = 'uniform'\nbudget = 300\n";
+    let daemon = place.daemon(&config(STILL, &format!("budget = 90\nmemory = 'canvas'\n{whole}")));
+    let web = Web::start(&place.socket(), &[]);
+    let mut browser = opened(&web, "#view=camera/whole");
+    browser.value(PIXELS);
+    let hash = |browser: &mut Browser| browser.value(&format!("{HASH}('picture')"));
+    let sharp = hash(&mut browser);
+    browser.value("location.hash = '#view=camera/main'; 0");
+    browser.until("document.querySelector('figcaption').textContent.includes('canvas')");
+    until("all of it is sharp", || hash(&mut browser) == sharp);
+    let mut reader = daemon.subscribe(VIEW);
+    reader.next_frame();
+    assert!(reader.frame.records.iter().any(|record| 1 < record.sx), "a frame has a part of it");
+    assert_eq!(browser.complaints, [""; 0]);
+    daemon.stop();
+}
+
 #[test]
 fn the_page_reads_and_draws_every_layout() {
     let mut browser = Browser::start(1280, 800);

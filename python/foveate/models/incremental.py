@@ -16,6 +16,9 @@ from ..texels import floats
 from .canvas_tokens import CanvasTokens
 from .common import Unsuitable
 
+#: Share of ``full_after`` after which everything is computed in a frame that needs no token computed.
+_REST_SHARE = 0.1
+
 
 class EncodedFrame(NamedTuple):
     """What ``encode`` computed of a frame.
@@ -136,7 +139,8 @@ class Incremental:
         count = len(keys)
         # Tokens that are gone leave the others approximate, too.
         is_same = not missing.any() and count == len(self._slots)
-        is_late = 0 < self.full_every <= self._partial or self.full_after * count <= self._changed
+        most = self.full_after * count * (_REST_SHARE if is_same else 1)
+        is_late = 0 < self.full_every <= self._partial or most <= self._changed
         if (is_late and self._partial) or self.full_share * count < missing.sum():
             missing[:] = True
             self._slots = {}

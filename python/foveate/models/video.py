@@ -67,7 +67,8 @@ class VideoEncoder(Incremental):
         :param full_every: a frame is computed in full if this many before it were not; 0: never for this reason. A full run
             whose result would be the same is left out.
         :param full_after: a frame is computed in full if since the last full run as many tokens were computed as this many
-            frames have: so many others have not seen.
+            frames have: so many others have not seen. A tenth of it suffices in a frame that needs no token computed, so
+            that a picture that rests, such as a canvas that is complete, soon becomes exact.
         :param full_share: a frame is computed in full if a greater share of its tokens must be computed anyway; 1: never for
             this reason.
         :param budget: most tokens made of a :class:`foveate.Canvas`.

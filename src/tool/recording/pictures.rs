@@ -8,7 +8,7 @@ use foxglove::messages::{
 use image::codecs::jpeg::JpegEncoder;
 use image::{ExtendedColorType, ImageError};
 
-use crate::picture::{self, COLORS, Canvas, rank};
+use crate::picture::{self, COLORS, Picture, rank};
 use foveate_core::camera::{Calibration, CameraFacts};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::Fixation;
@@ -45,7 +45,7 @@ pub(super) fn boxes(
 fn compressed(
     segment: &SegmentInfo,
     frame: &TokenFrameBuf,
-    picture: &Canvas,
+    picture: &Picture,
 ) -> Result<CompressedImage, ImageError> {
     let (mut jpeg, Extent { width, height }) = (Vec::new(), segment.extent);
     JpegEncoder::new_with_quality(&mut jpeg, JPEG_QUALITY).encode(

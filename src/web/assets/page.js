@@ -376,7 +376,8 @@ function caption(index) {
   const name = layout || 'view';
   const finest = frame.finest();
   const [across, down] = [frame.tokenWidth(finest), frame.tokenHeight(finest)].map((side) => short(side / frame.patchSide));
-  const words = `${name[0].toUpperCase()}${name.slice(1)}, ${frame.count} tokens, finest texel ${across} × ${down}`;
+  const kept = frame.isOfCanvas ? ', canvas' : '';
+  const words = `${name[0].toUpperCase()}${name.slice(1)}${kept}, ${frame.count} tokens, finest texel ${across} × ${down}`;
   const { budget } = chosenView() ?? {};
   // Windows have no budget.
   const hasFewer = index === 1 && frame.count < panes[0].frame.count && panes[0].layout !== 'windows';

@@ -1,4 +1,7 @@
-// The picture rebuilt from the tokens. Only tokens sent with a frame are drawn; the others are on the canvas already.
+// The picture rebuilt from the tokens. Only tokens sent with a frame are drawn; the others are on the canvas already. Of a view with
+// memory = "canvas" it keeps the finest texels so far of each place: see docs/reference/canvas.md.
+
+import { TILE_SIDE } from './wire.js';
 
 /** The strip is at most so many pixels wide, or one token: browsers limit the sides of a canvas. */
 const STRIP_WIDTH = 2048;
@@ -16,6 +19,7 @@ export class Picture {
   #stripContext = this.#strip.getContext('2d');
   #image = null;
   #epoch = -1n;
+  #places = new Places();
 
   constructor(canvas) {
     this.#canvas = canvas;
@@ -25,11 +29,14 @@ export class Picture {
   paint(frame) {
     const scale = LONGEST_SIDE < Math.max(frame.width, frame.height) ? 0.5 : 1;
     this.#fit(Math.ceil(frame.width * scale), Math.ceil(frame.height * scale), frame.epoch);
+    if (frame.isOfCanvas) {
+      this.#places.follow(frame);
+    }
     if (frame.sentCount === 0) {
       return;
     }
     const context = this.#context;
-    if (frame.sentCount === frame.count) {
+    if (frame.isOfCanvas ? frame.isWhole : frame.sentCount === frame.count) {
       // Nothing is shown where no token lies.
       context.fillRect(0, 0, this.#canvas.width, this.#canvas.height);
     }
@@ -41,17 +48,31 @@ export class Picture {
       if (!frame.isSent(index) || columns === 0 || rows === 0) {
         continue;
       }
+      const drawn = frame.isOfCanvas ? this.#places.draw(frame, index) : null;
+      if (drawn?.length === 0) {
+        continue;
+      }
       const at = frame.texelsAt[index];
       const [column, row] = [frame.firstColumn[index], frame.firstRow[index]];
       const [width, height] = [frame.tokenWidth(index), frame.tokenHeight(index)].map((side) => side / frame.patchSide);
       const [left, top] = [frame.x[index] + column * width, frame.y[index] + row * height];
       // Whole pixels, so that neighbours neither overlap nor leave gaps.
       const [x0, y0, x1, y1] = [left, top, left + columns * width, top + rows * height].map((edge) => Math.round(edge * scale));
+      context.save();
+      if (drawn !== null) {
+        context.beginPath();
+        drawn.forEach((edges) => {
+          const [left, top, right, bottom] = edges.map((edge) => Math.round(edge * scale));
+          context.rect(left, top, right - left, bottom - top);
+        });
+        context.clip();
+      }
       context.drawImage(
         this.#strip,
         (at % perRow) * cell + 1 + column, Math.floor(at / perRow) * cell + 1 + row, columns, rows,
         x0, y0, x1 - x0, y1 - y0,
       );
+      context.restore();
     }
   }
 
@@ -109,6 +130,68 @@ export class Picture {
     this.#strip.height = height;
     this.#image = this.#stripContext.createImageData(width, height);
     new Uint32Array(this.#image.data.buffer).fill(0xff000000);
+  }
+}
+
+/** The steps at which a picture shows its places: the greatest squares that lie in one token and in one tile. */
+class Places {
+  /** In pixels. */
+  #side = 0;
+  #columns = 0;
+  #rows = 0;
+  /** Row by row; 0 where nothing is shown. */
+  #steps = new Uint16Array(0);
+
+  /** Forgets the places under texels that have changed with a frame; all of them if it depends on no earlier one. */
+  follow(frame) {
+    if (frame.isWhole) {
+      this.#side = Math.min(TILE_SIDE, frame.patchSide & -frame.patchSide);
+      [this.#columns, this.#rows] = [frame.width, frame.height].map((length) => Math.ceil(length / this.#side));
+      this.#steps = new Uint16Array(this.#columns * this.#rows);
+      return;
+    }
+    const tileColumns = Math.ceil(frame.width / TILE_SIDE);
+    const tileRows = Math.ceil(frame.height / TILE_SIDE);
+    const hasChanged = (column, row) => {
+      const tile = row * tileColumns + column;
+      return (frame.tiles[tile >> 3] >> (tile & 7)) & 1;
+    };
+    for (let place = 0; place < this.#steps.length; place += 1) {
+      const texel = Math.max(this.#steps[place], TILE_SIDE);
+      const first = (at) => Math.floor((at * this.#side) / texel) * (texel / TILE_SIDE);
+      const [column, row] = [first(place % this.#columns), first(Math.floor(place / this.#columns))];
+      for (let down = row; down < Math.min(tileRows, row + texel / TILE_SIDE); down += 1) {
+        for (let across = column; across < Math.min(tileColumns, column + texel / TILE_SIDE); across += 1) {
+          if (hasChanged(across, down)) {
+            this.#steps[place] = 0;
+          }
+        }
+      }
+    }
+  }
+
+  /** Takes what a token draws: the boxes of its places that are not shown more finely, [left, top, right, bottom] in pixels. */
+  draw(frame, index) {
+    const [step, side] = [frame.sx[index], this.#side];
+    const count = Math.round((frame.patchSide * step) / side);
+    const [left, top] = [frame.x[index], frame.y[index]].map((edge) => Math.floor(edge / side));
+    const boxes = [];
+    for (let row = Math.max(0, top); row < Math.min(this.#rows, top + count); row += 1) {
+      let start = null;
+      for (let column = Math.max(0, left); column <= Math.min(this.#columns, left + count); column += 1) {
+        const at = row * this.#columns + column;
+        const isInside = column < Math.min(this.#columns, left + count);
+        const isDrawn = isInside && (this.#steps[at] === 0 || step <= this.#steps[at]);
+        if (isDrawn) {
+          this.#steps[at] = step;
+          start ??= column;
+        } else if (start !== null) {
+          boxes.push([start, row, column, row + 1].map((place) => place * side));
+          start = null;
+        }
+      }
+    }
+    return boxes;
   }
 }
 

@@ -10,6 +10,13 @@ const PATCH_SIDE_MOST = 1024;
 const SOURCE_SIDE_MOST = 16384;
 const CELLS_MOST = 128;
 
+/** Side of the tiles that change detection works on, in source pixels. */
+export const TILE_SIDE = 32;
+
+/** Flags of a packet. */
+const WHOLE = 1;
+const OF_CANVAS = 2;
+
 const RETRY_FIRST_MS = 500;
 const RETRY_MOST_MS = 5000;
 const CLOSED_BECAUSE_FULL = 1013;
@@ -84,6 +91,8 @@ export class Frame {
   count = 0;
   /** Whether it depends on no earlier frame. */
   isWhole = true;
+  /** Whether its view is for a canvas. */
+  isOfCanvas = false;
   serial = 0;
   width = 0;
   height = 0;
@@ -105,6 +114,8 @@ export class Frame {
   cellSide = 0;
   /** `[cellRows, cellColumns]`, from the least to the greatest value that the channel may have. */
   cells = new Uint8Array(0);
+  /** A bit for each tile, row by row, the lowest first: whether it has changed since the frame before; of a canvas. */
+  tiles = new Uint8Array(0);
 
   constructor() {
     this.#reserve(512);
@@ -158,7 +169,8 @@ export class Frame {
   read(buffer) {
     const view = new DataView(buffer);
     this.bytes = buffer.byteLength;
-    this.isWhole = view.getUint8(5) === 1;
+    this.isWhole = (view.getUint8(5) & WHOLE) !== 0;
+    this.isOfCanvas = (view.getUint8(5) & OF_CANVAS) !== 0;
     this.patchSide = view.getUint16(6, true);
     this.serial = view.getUint32(8, true);
     this.count = view.getUint32(12, true);
@@ -184,7 +196,9 @@ export class Frame {
     this.greatestGroup = this.group.subarray(0, this.count).reduce((most, group) => Math.max(most, group), 0);
     const cellCount = this.cellColumns * this.cellRows;
     this.texels = new Uint8Array(buffer, first + this.count * RECORD_BYTES, this.sentCount * 3 * this.patchSide ** 2);
-    this.cells = new Uint8Array(buffer, buffer.byteLength - cellCount, cellCount);
+    const tileBytes = tilesLength(view);
+    this.cells = new Uint8Array(buffer, buffer.byteLength - tileBytes - cellCount, cellCount);
+    this.tiles = new Uint8Array(buffer, buffer.byteLength - tileBytes, tileBytes);
   }
 
   #readToken(view, at, index) {
@@ -227,8 +241,14 @@ export function paneOf(buffer) {
   const isPossible = Math.max(cellColumns, cellRows) <= CELLS_MOST && isIn(patchSide, PATCH_SIDE_MOST) && isIn(width, SOURCE_SIDE_MOST)
     && isIn(height, SOURCE_SIDE_MOST) && isIn(fixationCount, FIXATIONS_MOST) && sentCount <= count;
   const length = HEADER_BYTES + fixationCount * FIXATION_BYTES + count * RECORD_BYTES + sentCount * 3 * patchSide ** 2
-    + cellColumns * cellRows;
+    + cellColumns * cellRows + tilesLength(view);
   return isPossible && length === buffer.byteLength ? pane : -1;
+}
+
+/** Bytes of the bits of tiles in a packet. */
+function tilesLength(view) {
+  const [columns, rows] = [20, 24].map((at) => Math.ceil(view.getUint32(at, true) / TILE_SIDE));
+  return view.getUint8(5) === OF_CANVAS ? Math.ceil((columns * rows) / 8) : 0;
 }
 
 function isIn(number, most) {
