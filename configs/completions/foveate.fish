@@ -137,6 +137,7 @@ complete -c foveate -n "__fish_foveate_using_subcommand mask" -s h -l help -d 'P
 complete -c foveate -n "__fish_foveate_using_subcommand reload" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock that exists in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand reload" -s h -l help -d 'Print help'
 complete -c foveate -n "__fish_foveate_using_subcommand demo" -l listen -d 'Serve the page at this address; port 0 takes any free port' -r
+complete -c foveate -n "__fish_foveate_using_subcommand demo" -l socket -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand demo" -l no-open -d 'Do not open the page in the browser of this desktop'
 complete -c foveate -n "__fish_foveate_using_subcommand demo" -s h -l help -d 'Print help'
 complete -c foveate -n "__fish_foveate_using_subcommand web" -l listen -d 'Serve the page at this address; port 0 takes any free port' -r
@@ -223,6 +224,7 @@ complete -c foveate -n "__fish_foveate_using_subcommand extract" -l max-pixels -
 complete -c foveate -n "__fish_foveate_using_subcommand extract" -l background -d 'Colour behind transparent pixels, each 0 to 255 [default: 0,0,0, which is black, or `background` of the configuration]' -r
 complete -c foveate -n "__fish_foveate_using_subcommand extract" -l gray-range -d 'Samples of 16-bit gray that become black and white, or `auto` for those of the first frame, or of each picture of a folder; segments.json and pictures.json have them [default: 0,65535, or `gray_range` of the configuration]' -r
 complete -c foveate -n "__fish_foveate_using_subcommand extract" -l out -d 'Directory for the arrays, one folder for each view: frames.npy, tokens.npy, and one for each plane, pixels.npy and relevance.npy; created if missing. For a folder of pictures also pictures.json' -r -F
+complete -c foveate -n "__fish_foveate_using_subcommand extract" -l socket -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand extract" -l sequence -d 'Play the pictures of a folder, which must have one size, as a clip, one a second, each compared with the one before; otherwise each picture is sampled alone, and may have any size'
 complete -c foveate -n "__fish_foveate_using_subcommand extract" -l scale -d 'Scale the pictures of a sequence to the size of the first; otherwise a picture of another size is an error'
 complete -c foveate -n "__fish_foveate_using_subcommand extract" -l force -d 'Replace the arrays of an earlier extraction; without it, existing arrays are an error'

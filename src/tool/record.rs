@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Write;
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use super::{StopCondition, ToolError};
 use foveate::client::{Client, Next, SubscribeOptions, Subscription};
 use foveate::messages::{GazeEvent, ViewName};
 use foveate_core::geometry::gaze_entry::GazeEntry;
+use foveate_core::plane::TILES;
 use foveate_gaze::log::{entry_line, header_line};
 use foveate_ring::TokenFrameBuf;
 
@@ -66,7 +68,7 @@ pub(super) fn run(
         .as_deref()
         .map(|path| Tape::begin(&arguments.view, settings(arguments, path)));
     let mut tape = tape.transpose()?;
-    let followed = follow(&mut subscription, &until, log.as_mut(), tape.as_mut());
+    let followed = follow(&mut subscription, &until, socket, log.as_mut(), tape.as_mut());
     let taped = tape.map_or(Ok(()), |tape| tape.end(&followed, out));
     if let Some(GazeLogFile { path, newest, entries, .. }) = log {
         let newest = newest.map_or(0, |newest| newest.frame);
@@ -100,10 +102,12 @@ fn file(path: PathBuf) -> Result<PathBuf, &'static str> {
 fn follow(
     subscription: &mut Subscription,
     until: &StopCondition,
+    socket: &Path,
     mut log: Option<&mut GazeLogFile>,
     mut tape: Option<&mut Tape>,
 ) -> Result<(), ToolError> {
     let mut frame = TokenFrameBuf::default();
+    let mut has_begun = false;
     while !until.is_over() {
         let next = if tape.is_some() {
             subscription.next_in_order(&mut frame, until.slice())?
@@ -111,6 +115,9 @@ fn follow(
             // The log only needs the gaze, and every change of the gaze arrives as a message.
             subscription.next_frame(&mut frame, until.slice())?
         };
+        if next == Next::NewSegment && tape.is_some() && !mem::replace(&mut has_begun, true) {
+            request_delivered(subscription, socket);
+        }
         if let (Some(tape), Some(reader)) = (&mut tape, subscription.reader())
             && !tape.record(&next, reader, &mut frame)
         {
@@ -130,6 +137,16 @@ fn follow(
         }
     }
     Ok(())
+}
+
+/// Asks for all that a view for a canvas takes for delivered, which a recording that begins now does not have.
+fn request_delivered(subscription: &Subscription, socket: &Path) {
+    let is_for_canvas =
+        subscription.reader().is_some_and(|reader| reader.header().plane_index(TILES).is_some());
+    if is_for_canvas {
+        // A daemon that refuses, as one that replays a recording, delivers it as time goes by.
+        let _ = Client::connect(socket).and_then(|mut client| client.refresh(subscription.view()));
+    }
 }
 
 /// A gaze log, which covers one picture size.

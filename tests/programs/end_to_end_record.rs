@@ -11,6 +11,7 @@ use foveate::client::{Client, Next};
 use foveate_control::ClientExt as _;
 use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
+use foveate_ring::canvas::Canvas;
 use foveate_ring::{FrameHead, HeaderPage, SegmentInfo, TokenFrameBuf};
 use foveate_tool::recording::messages::{GazeMessage, StateMessage, descriptors};
 use foveate_tool::recording::playback::{Playback, PlaybackItem};
@@ -21,6 +22,7 @@ use prost::Message;
 use rustix::process::Signal;
 use serde_json::Map;
 use testkit::daemon::{Follower, Place, Process};
+use testkit::film::Film;
 use testkit::left_out::is_left_out;
 use testkit::scene::{FedStream, bt601, random_film, view};
 use testkit::wait::until;
@@ -307,6 +309,29 @@ fn readers_of_a_replay_get_what_was_recorded() {
         assert_same(&replayed, &frames);
         replay.finish().assert_clean_exit(0);
     }
+}
+
+/// A recorder asks for a refresh, so a recording has all that its player needs.
+#[test]
+fn a_canvas_is_rebuilt_from_a_recording() {
+    let place = Place::new();
+    let film = random_film(PixelFormat::Nv12, EXTENT, bt601(), 1);
+    let mut stage = Stage::of(&place, film, "budget = 40\nslots = 64\nmemory = 'canvas'");
+    stage.publish(20);
+    let (path, recorder) = stage.recorder(&["--pictures-hz", "0"]);
+    stage.publish(30);
+    stage.end();
+    recorder.finish().assert_clean_exit(0);
+
+    let held = RecordedFrames::of([path]);
+    let (_, segment) = &held.segments[0];
+    let mut canvas = Canvas::default();
+    for frame in &held.frames {
+        canvas.update(segment, frame).unwrap();
+    }
+    assert!(canvas.steps().iter().all(|step| *step == 1), "{:?}", canvas.steps());
+    let film = random_film(PixelFormat::Nv12, EXTENT, bt601(), 1);
+    assert!(canvas.rgb() == film.pyramid(1)[0].texels);
 }
 
 /// An hour in which nothing happened, by CLOCK_REALTIME, because that was set.
@@ -640,7 +665,12 @@ impl<'a> Stage<'a> {
     /// A stage whose ring has `slots` slots.
     fn open(place: &'a Place, slots: u32) -> Self {
         let film = random_film(PixelFormat::Nv12, EXTENT, bt601(), 12);
-        let main = view("main", &format!("budget = 40\nslots = {slots}"));
+        Self::of(place, film, &format!("budget = 40\nslots = {slots}"))
+    }
+
+    /// With these settings of the view.
+    fn of(place: &'a Place, film: Film, settings: &str) -> Self {
+        let main = view("main", settings);
         let fed = FedStream::open(place, film, &format!("backend = 'cpu'\n{main}"), "camera/main");
         let mut stage = Self { fed, place, frames: Vec::new() };
         stage.publish(1);
