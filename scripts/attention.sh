@@ -22,7 +22,7 @@ main() {
     read_arguments "$@"
     cd "$root"
     ensure_rust
-    ensure_packages build test
+    ensure_packages build run test
     cd python/attention
     cargo fmt --all --check || fail 'cargo fmt would change python/attention'
     cargo clippy --locked --workspace --all-targets -- -D warnings

@@ -33,8 +33,9 @@ usage() {
     cat <<'END'
 Usage: scripts/gpu_bundle.sh [options]
 
-Builds target/foveate-gpu.tar.xz, at most 50 MB with the programs, the GPU tests, the wheels of engine and attention, and run.sh, which tests and measures
-the GPU of a machine that has neither GStreamer nor Rust nor a network: unpack it there, and run `foveate-gpu/run.sh OUT`.
+Builds target/foveate-gpu.tar.xz, at most 50 MB with the programs, the GPU tests, the wheels of engine and attention, and run.sh, which
+tests and measures the GPU of a machine that has neither GStreamer nor Rust nor a network: unpack it there, and run
+`foveate-gpu/run.sh OUT`.
 
   --refresh-docs FILE   put a row into docs/reports/benchmarks.md instead, from the results.json that run.sh wrote
   --yes                 install missing packages without asking

@@ -53,9 +53,9 @@ pub enum WireError {
 pub struct Start {
     /// What to capture. Its masks hold from the first frame on.
     pub spec: SourceSpec,
-    /// Whether the source is only checked, without sending frames.
+    /// Number of the change that led to the masks.
     pub mask_revision: u64,
-    /// Whether no frame is wanted, but only what is wrong with the source.
+    /// Whether the source is only checked, without sending frames.
     pub only_checks: bool,
     /// Whether an earlier pipeline of the stream was lost.
     pub is_restart: bool,

@@ -38,7 +38,7 @@ class LayoutKeys(TypedDict, total=False):
     :ivar preset: name of a trained model's rings (rings).
     :ivar strides: source pixels per texel of each ring (rings).
     :ivar grids: patches along a side of each ring (rings).
-    :ivar table: path of the table of points, ``.npy`` or safetensors (samples). A process reads it once.
+    :ivar table: path of the table of points, ``.npy`` or safetensors (samples); read again when the file has changed.
     :ivar memory: what the consumer keeps between frames, ``"none"`` or ``"canvas"`` (adaptive).
     """
 

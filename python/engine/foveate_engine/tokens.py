@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -197,13 +199,18 @@ def spec(keys: Mapping[str, Any]) -> _native.Spec:
     :raises ValueError: if a key is wrong, or two exclude each other.
     """
     given = {key: value for key, value in keys.items() if value is not None}
+    written = 0
+    if isinstance(given.get("table"), str):
+        given["table"] = os.path.abspath(given["table"])
+        with contextlib.suppress(OSError):
+            written = os.stat(given["table"]).st_mtime_ns
     try:
         text = json.dumps({"name": "python", **given}, sort_keys=True, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise TypeError(f"a layout is described by names, numbers, and lists and dicts of them ({error})") from None
-    return _spec(text)
+    return _spec(text, written)
 
 
 @lru_cache(maxsize=64)
-def _spec(keys: str) -> _native.Spec:
+def _spec(keys: str, _written: int) -> _native.Spec:
     return _native.Spec(keys)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import re
 import sys
 import time
@@ -21,6 +22,8 @@ from .errors import Unadaptable
 _LAYOUTS = ("foveal", "adaptive", "inset", "uniform")
 #: Most pictures to validate with; of more, so many at equal distances.
 _VALIDATED_MAX = 64
+#: Most tokens of a view.
+_PATCHES_MAX = 5000
 _STATE, _CURVE, _CARD, _STEP = "state.pt", "curve.svg", "README.md", "step.onnx"
 
 
@@ -105,7 +108,7 @@ def _layouts(text: str) -> tuple[str, ...]:
 
 
 def _adapt(given: argparse.Namespace) -> None:
-    torch = library("torch", "torch", "foveate.adapt")
+    library("torch", "torch", "foveate.adapt")
     if given.onnx:
         library("onnxscript", "onnx onnxscript", "--onnx")
     settings = training.Settings(
@@ -114,6 +117,9 @@ def _adapt(given: argparse.Namespace) -> None:
     )
     model = models.base(given.model, given.checkpoint)
     looks = pictures.Looks(given.layouts, given.budgets, model.patch_embed.patch_size[0])
+    longest = looks.patch * math.isqrt(_PATCHES_MAX)
+    if longest < given.side:
+        raise Unadaptable(f"--side {given.side} gives more than {_PATCHES_MAX} patches of {looks.patch}: at most {longest}")
     sets = _sets(given)
     about = {
         "model": given.model, "base": models.digest(model), **settings._asdict(), "layouts": list(looks.layouts),
@@ -123,7 +129,7 @@ def _adapt(given: argparse.Namespace) -> None:
     given.out.mkdir(parents=True, exist_ok=True)
     state = given.out / _STATE
     if state.exists():
-        trainer.resume(torch.load(state, map_location="cpu", weights_only=True))
+        trainer.resume(models.read_state(state))
         _say(f"going on at step {trainer.step}")
     else:
         _say(report.line(trainer.measure(None), given.steps))

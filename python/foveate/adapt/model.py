@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,8 +44,10 @@ def load(folder: str | os.PathLike[str]) -> Adapted:
     place = Path(folder)
     try:
         about = json.loads((place / ABOUT).read_text(encoding="utf-8"))
+        if not isinstance(about, dict):
+            raise ValueError(f"{ABOUT} has a {type(about).__name__}")
         name, area_bias = str(about["model"]), float(about["area_bias"])
-        state = _read(place / WEIGHTS)
+        state = read_state(place / WEIGHTS)
     except (OSError, ValueError, LookupError) as error:
         raise Unadaptable(
             f"{place} has no adapted model ({error!r}): give an --out of python -m foveate.adapt: {WEIGHTS} and {ABOUT}"
@@ -68,7 +71,7 @@ def base(name: str, checkpoint: Path | None) -> Any:
         raise Unadaptable(f"--model {name} cannot be made ({error}): name one of timm, offline with --checkpoint") from error
     if checkpoint is not None:
         try:
-            _fill(model, _read(checkpoint), checkpoint)
+            _fill(model, read_state(checkpoint), checkpoint)
         except OSError as error:
             raise Unadaptable(f"--checkpoint {checkpoint} cannot be read: {error}") from error
     vit.check_model(model, 1.0)
@@ -162,11 +165,25 @@ def _add_sizes(model: Any, count: int) -> None:
     model.size_embed = torch.nn.Parameter(weight.new_zeros(count, model.embed_dim))
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read_state(path: Path) -> dict[str, Any]:
+    """What a file of safetensors or of ``torch.save`` holds.
+
+    :raises OSError: if there is no such file.
+    :raises Unadaptable: if it is damaged.
+    """
     if path.suffix == ".safetensors":
-        found: dict[str, Any] = library("safetensors.torch", "safetensors", _NAME).load_file(path)
-        return found
-    state: dict[str, Any] = library("torch", "torch", _NAME).load(path, map_location="cpu", weights_only=True)
+        read = library("safetensors.torch", "safetensors", _NAME).load_file
+    else:
+        read = partial(library("torch", "torch", _NAME).load, map_location="cpu", weights_only=True)
+    try:
+        state = read(path)
+    except OSError:
+        raise
+    except Exception as error:
+        # Both libraries have errors of their own, without a common class, for a file that is none of theirs.
+        raise Unadaptable(f"{path} cannot be read: {error}") from error
+    if not isinstance(state, dict):
+        raise Unadaptable(f"{path} has a {type(state).__name__}: expected a state, as torch.save writes it")
     return state
 
 

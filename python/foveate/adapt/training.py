@@ -206,7 +206,7 @@ class _Teacher:
         torch = trainer._torch
         path = None
         if self._cache is not None:
-            about = f"{trainer._base} {picture.shape}".encode()
+            about = f"{trainer._base} {trainer._settings.precision} {picture.shape}".encode()
             path = self._cache / f"{hashlib.sha256(about + picture.tobytes()).hexdigest()[:32]}.npy"
             if path.exists():
                 return self._divided(torch.from_numpy(np.load(path)).float().to(trainer._device))
@@ -214,6 +214,8 @@ class _Teacher:
         with torch.no_grad(), trainer._mixed():
             output = vit.features(self._model, frame)[0].float()
         if path is not None:
+            # As it is read again, so that a run that goes on is the same as one that was not interrupted.
+            output = output.half().float()
             part = path.with_suffix(".part.npy")
             np.save(part, output.half().cpu().numpy())
             part.replace(path)

@@ -6,10 +6,13 @@ use foveate_core::color::{ColorMatrix, ColorRange, Colorimetry, Transfer};
 use foveate_core::depth::DepthFormat;
 use foveate_core::frame::{CaptureClock, PixelFormat};
 use foveate_core::geometry::extent::Extent;
-use foveate_core::gray::GrayRange;
+use foveate_core::gray::{GrayRange, GrayScaling};
 use foveate_core::mask::Mask;
 use foveate_core::pixel::PixelAspect;
-use foveate_core::source::{Content, Isolation, Orientation, Pace, SourceChoice, SourceSpec};
+use foveate_core::source::{
+    Content, CorruptedFrames, Isolation, Orientation, Pace, SourceChoice, SourceLimits, SourceSpec,
+    Tls,
+};
 use foveate_stats::LossReason;
 use proptest::prelude::*;
 
@@ -140,16 +143,34 @@ fn means_itself(bytes: &[u8]) {
 #[test]
 fn a_source_is_described_in_full() {
     let spec = SourceSpec {
-        isolation: Isolation::Process,
+        stream: "front".to_owned(),
+        source: SourceChoice::Pipeline("a ! b name=\"c\"".to_owned()),
+        isolation: Isolation::None,
+        limits: SourceLimits { memory_mib: 65, nice: 3 },
         content: Content::Depth,
         parameters: [("a".to_owned(), "b c".to_owned())].into(),
         pace: Pace::EveryFrame,
+        looped: true,
+        latency_ms: 7,
+        tls: Tls::CaFile("/a/ca.pem".into()),
+        follow_addresses: true,
+        caps_timeout: Duration::from_millis(1234),
         orientation: Orientation::Degrees90,
+        corrupted: CorruptedFrames::Show,
         live: Some(true),
+        track: Some(2),
+        scale_pictures: true,
+        max_pixels: 1000,
+        background: [1, 2, 3],
+        square_pixels: true,
+        interlaced: true,
+        range: Some(ColorRange::Full),
+        matrix: Some(ColorMatrix::Bt2020),
+        gray_range: Some(GrayScaling::Auto),
         max_fps: Some(30.0),
+        restart: false,
         restart_timeout: None,
         masks: vec![Mask::rectangle("door", [0.1, 0.2, 0.3, 1.0 / 3.0])],
-        ..SourceSpec::new("front", SourceChoice::Pipeline("a ! b name=\"c\"".to_owned()))
     };
     let kinds = [
         SourceChoice::Shorthand("test".to_owned()),

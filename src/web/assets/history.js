@@ -318,9 +318,9 @@ export class Past {
     if (this.#extent === null) {
       this.#recordedAfterMs = null;
       this.#tell('The recording has ended: its frames are not in memory any more');
-    } else if (this.#recordedAfterMs < this.#extent.from_ms) {
+    } else if (this.#recordedAfterMs < this.#extent.from_ms && !this.#parts.save.disabled) {
       this.#toggleRecord();
-      this.#tell('The memory is full: making the recording of what is there');
+      this.#tell('The first frames are not in memory any more: making the recording of the others');
     }
   }
 
@@ -450,7 +450,7 @@ export class Past {
   #describe() {
     const { toggle, back, on, scrub, live, record, state, words } = this.#parts;
     const [moment, span] = [this.#moment, this.#span()];
-    const isPlaying = this.#playing !== null;
+    const [isPlaying, isSaving] = [this.#playing !== null, this.#parts.save.disabled];
     say(toggle, moment === null || isPlaying ? 'Pause' : 'Play');
     say(state, moment === null ? 'Live' : isPlaying ? 'Playing' : 'Paused');
     this.#element.dataset.past = state.textContent.toLowerCase();
@@ -458,7 +458,7 @@ export class Past {
     const isEmpty = span === null;
     toggle.disabled = isEmpty;
     say(record, this.#recordedAfterMs === null ? 'Record' : 'Stop');
-    record.disabled = this.#parts.save.disabled || this.#extent === null;
+    record.disabled = isSaving || this.#extent === null;
     scrub.disabled = isEmpty;
     back.disabled = isEmpty || moment?.index === 0;
     on.disabled = moment === null || moment.index + 1 === moment.frames;

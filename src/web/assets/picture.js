@@ -150,20 +150,28 @@ class Places {
       this.#steps = new Uint16Array(this.#columns * this.#rows);
       return;
     }
+    if (frame.tiles.every((bits) => bits === 0)) {
+      return;
+    }
     const tileColumns = Math.ceil(frame.width / TILE_SIDE);
     const tileRows = Math.ceil(frame.height / TILE_SIDE);
     const hasChanged = (column, row) => {
       const tile = row * tileColumns + column;
-      return (frame.tiles[tile >> 3] >> (tile & 7)) & 1;
+      return ((frame.tiles[tile >> 3] >> (tile & 7)) & 1) !== 0;
     };
-    for (let place = 0; place < this.#steps.length; place += 1) {
-      const texel = Math.max(this.#steps[place], TILE_SIDE);
-      const first = (at) => Math.floor((at * this.#side) / texel) * (texel / TILE_SIDE);
-      const [column, row] = [first(place % this.#columns), first(Math.floor(place / this.#columns))];
-      for (let down = row; down < Math.min(tileRows, row + texel / TILE_SIDE); down += 1) {
-        for (let across = column; across < Math.min(tileColumns, column + texel / TILE_SIDE); across += 1) {
-          if (hasChanged(across, down)) {
+    for (let row = 0, place = 0; row < this.#rows; row += 1) {
+      for (let column = 0; column < this.#columns; column += 1, place += 1) {
+        const step = this.#steps[place];
+        // The texel that is shown, which may cover several tiles.
+        const tiles = Math.max(step / TILE_SIDE, 1);
+        const left = Math.floor((column * this.#side) / TILE_SIDE / tiles) * tiles;
+        const top = Math.floor((row * this.#side) / TILE_SIDE / tiles) * tiles;
+        for (let at = 0; step !== 0 && at < tiles * tiles; at += 1) {
+          const across = left + (at % tiles);
+          const down = top + Math.floor(at / tiles);
+          if (across < tileColumns && down < tileRows && hasChanged(across, down)) {
             this.#steps[place] = 0;
+            break;
           }
         }
       }
