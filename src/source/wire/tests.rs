@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::time::Duration;
+
 use foveate_core::color::{ColorMatrix, ColorRange, Colorimetry, Transfer};
 use foveate_core::depth::DepthFormat;
 use foveate_core::frame::{CaptureClock, PixelFormat};
