@@ -3,6 +3,7 @@
 use std::env::VarError;
 use std::fs;
 use std::path::Path;
+use std::slice;
 
 use foveate_config::{Config, ConfigError, Mistake, StreamConfig, ViewConfig};
 use foveate_core::token::{DType, Rounding};
@@ -672,24 +673,9 @@ fn layouts_that_cannot_be_are_refused() {
         ("patch = 6", 6, "patch", &["6", "even number from 8 to 64"]),
         ("patch = 128", 6, "patch", &["128", "from 224 to 1024"]),
         ("patch = 448", 6, "patch", &["448", "\"windows\""]),
-        ("patch = 1", 6, "patch", &["1 is not allowed here", "from 8 to 64", "\"samples\""]),
-        ("table = \"a.npy\"", 6, "table", &["only with the layout \"samples\""]),
-        ("layout = \"samples\"", 6, "layout", &["`table` beside it", ".npy"]),
-        (
-            "layout = \"samples\"\ntable = \"a.npy\"",
-            7,
-            "table",
-            &["cannot read ", "dir/a.npy: No such file"],
-        ),
-        ("layout = \"samples\"\ntable = 3", 7, "table", &["string"]),
         ("layout = \"windows\"", 6, "layout", &["windows of 16 texels", "from 224 to 1024"]),
         ("layout = \"windows\"\npatch = 64", 7, "patch", &["windows of 64 texels"]),
-        (
-            "layout = \"spiral\"",
-            6,
-            "layout",
-            &["\"spiral\"", "\"rings\", \"samples\", \"windows\""],
-        ),
+        ("layout = \"spiral\"", 6, "layout", &["\"spiral\"", "\"samples\", \"windows\""]),
         ("foveae = 9\nlayout = \"foveal\"", 6, "foveae", &["9", "from 1 to 8"]),
         (
             "foveae = 3\nbudget = 2\nlayout = \"foveal\"",
@@ -751,6 +737,25 @@ fn layouts_that_cannot_be_are_refused() {
     }
 }
 
+#[test]
+fn samples_need_a_table_that_can_be_read() {
+    let view = |keys: &str| format!("{VIEW}{keys}\n");
+    for (keys, line, key, expected) in [
+        ("patch = 1", 6, "patch", &["1 is not allowed here", "from 8 to 64", "\"samples\""][..]),
+        ("table = \"a.npy\"", 6, "table", &["only with the layout \"samples\""]),
+        ("layout = \"samples\"", 6, "layout", &["`table` beside it", ".npy"]),
+        (
+            "layout = \"samples\"\ntable = \"a.npy\"",
+            7,
+            "table",
+            &["cannot read ", "dir/a.npy: No such file"],
+        ),
+        ("layout = \"samples\"\ntable = 3", 7, "table", &["string"]),
+    ] {
+        refused(&view(keys), line, &format!("stream.view.{key}"), expected);
+    }
+}
+
 /// A table brings tokens of one texel, and as many as it has rows, unless something else is asked for.
 #[test]
 fn a_table_brings_what_suits_it() {
@@ -781,7 +786,7 @@ fn a_table_brings_what_suits_it() {
     // The written configuration is read back equal; another table in the file is another view.
     let stream = StreamConfig { views: vec![plain.clone()], ..StreamConfig::default() };
     let written = Config::from(stream).to_toml();
-    assert_eq!(parse(&written).unwrap().streams[0].views, [plain.clone()], "{written}");
+    assert_eq!(parse(&written).unwrap().streams[0].views, slice::from_ref(&plain), "{written}");
     write(&[[0.0, 0.0, 1.0], [4.5, -3.0, 2.0], [91.0, 0.0, 7.0]]);
     assert_ne!(view("").unwrap(), plain);
 

@@ -532,9 +532,9 @@ fn the_presets_are_tables_too() {
 
 #[test]
 fn tables_of_both_kinds_of_file_are_read() {
-    let numbers = [-3.5, 2.0, 1.0, 10.25, -7.0, 16.0];
-    let singles = numbers.map(|number| number as f32).map(f32::to_le_bytes).concat();
-    let doubles = numbers.map(f64::to_le_bytes).concat();
+    let numbers = [-3.5_f32, 2.0, 1.0, 10.25, -7.0, 16.0];
+    let singles = numbers.map(f32::to_le_bytes).concat();
+    let doubles = numbers.map(|number| f64::from(number).to_le_bytes()).concat();
     let tensor = |dtype, bytes| {
         let view = TensorView::new(dtype, vec![2, 3], bytes).unwrap();
         safetensors::serialize([("table", view)], None).unwrap()
