@@ -37,7 +37,7 @@ pub struct TokenFrameBuf {
     /// [`TokenFormat::token_bytes`](foveate_core::token::TokenFormat::token_bytes) per token, in the order of the records:
     /// `[records.len(), 3, P, P]`.
     pub pixels: Vec<u8>,
-    /// The planes after the pixels, in the order of [`SegmentInfo::planes`]: an item per token, or as many as the plane has.
+    /// The planes after the pixels, in the order of [`SegmentSpec::planes`](crate::SegmentSpec::planes): an item per token, or as many as the plane has.
     pub planes: Vec<Vec<u8>>,
 }
 

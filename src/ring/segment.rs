@@ -102,7 +102,7 @@ pub struct ChannelFacts {
 }
 
 impl SegmentInfo {
-    /// Index in [`planes`](Self::planes) of the plane with this name.
+    /// Index in [`planes`](SegmentSpec::planes) of the plane with this name.
     pub fn plane_index(&self, name: &str) -> Option<usize> {
         self.planes.iter().position(|plane| plane.name == name)
     }

@@ -72,6 +72,7 @@ pub struct ToolArguments {
 }
 
 /// Hides `--socket`, a global option, from the help of a subcommand that does not use a daemon.
+#[cfg(any(feature = "gst", feature = "web"))]
 fn hidden_socket() -> clap::Arg {
     clap::Arg::new("socket").long("socket").value_parser(clap::value_parser!(PathBuf)).hide(true)
 }
