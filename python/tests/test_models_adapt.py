@@ -111,7 +111,7 @@ class Adapting(unittest.TestCase):
 
     def test_only_updates_learn(self) -> None:
         self.assertEqual(self.adapt("frozen", "--no-sizes")[0], 0)
-        first, learned = models._read(self.checkpoint), models._read(self.folder / "frozen" / "model.safetensors")
+        first, learned = models.read_state(self.checkpoint), models.read_state(self.folder / "frozen" / "model.safetensors")
         self.assertEqual(set(first), set(learned))
         layers = {f"blocks.{index}.{layer}.weight" for index in range(12) for layer in models.LAYERS}
         for name, value in first.items():
