@@ -136,7 +136,8 @@ impl LayoutFrame {
         let is_over = |record: &TokenRecord| {
             (record.x0..record.x1).contains(&x) && (record.y0..record.y1).contains(&y)
         };
-        let tokens = self.records.iter().enumerate().filter(|(_, record)| is_over(record));
+        // Of tokens of one size the last is on top.
+        let tokens = self.records.iter().enumerate().rev().filter(|(_, record)| is_over(record));
         let side = self.view.format.patch_side;
         let size = |record: &TokenRecord| {
             let token = record.token();
