@@ -19,6 +19,7 @@ from models_support import CLIP, NONE, SIGLIP, ChatServer, foveal, frame, module
 from support import PACKAGE_ROOT, foveate
 
 import foveate.adapt
+from foveate.canvas import Canvas
 from foveate.feedback import _numbers
 
 PAGE = PACKAGE_ROOT.parent / "docs" / "guide" / "models.md"
@@ -49,12 +50,14 @@ class SyntheticView:
         budget: int = 273,
         dtype: str = "f16",
         normalisation: str = "imagenet",
+        memory: str = "none",
     ) -> None:
+        assert memory == "none" or dtype == "u8"
         picture = scene(1280, 720)
         keys: Any = dict(dtype=dtype, **(NONE if dtype == "u8" else NORMALISATIONS[normalisation]))
         if layout == "windows":
             self.frame = windows(picture, patch, budget, 300, 200, **keys)
-        elif layout == "foveal":
+        elif layout == "foveal" and memory == "none":
             self.frame = foveal(picture, patch, 300, 200, **keys)
         else:
             steps = (1 << level for level in range(8))
@@ -68,8 +71,18 @@ class SyntheticView:
     def __exit__(self, *exception: object) -> None:
         pass
 
-    def read(self) -> Any:
+    def read(self, newest: bool = True) -> Any:
+        if not newest:
+            # One of a view for a canvas, in order.
+            self.ring_sequence += 1
+            self.frame.ring_sequence = self.frame.frame_seq = self.ring_sequence
+            self.frame.tiles, self.frame.epoch = np.ones((23, 40), np.uint64), self.frame.info.epoch
         return self.frame
+
+    ring_sequence = 0
+
+    def canvas(self) -> Canvas:
+        return Canvas()
 
     def look(self, x: float, y: float, wait: bool = False) -> None:
         width, height = self.frame.info.extent
