@@ -73,14 +73,14 @@ impl TokenDepth {
 }
 
 impl TokenReport {
-    /// The finest token of `frame` that covers a point in source pixels.
+    /// The finest token of `frame` that covers a point in source pixels; of several of one size the last, which is drawn on top.
     pub(super) fn at(view: &ViewName, frame: &DecodedFrame, (x, y): (f64, f64)) -> Option<Self> {
         let is_under = |at: f64, from: u32, to: u32| f64::from(from) <= at && at < f64::from(to);
         // The last pixel reaches to the edge, where a pointer may be.
         let inside = |at: f64, side: u32| at.clamp(0.0, (f64::from(side) - 0.5).max(0.0));
         let (x, y) = (inside(x, frame.extent.width), inside(y, frame.extent.height));
         let side = frame.patch_side;
-        let covers = frame.records.iter().enumerate().filter(|(_, record)| {
+        let covers = frame.records.iter().enumerate().rev().filter(|(_, record)| {
             is_under(x, record.x0, record.x1) && is_under(y, record.y0, record.y1)
         });
         let (index, record) = covers.min_by_key(|(_, record)| area(record, side))?;

@@ -442,7 +442,8 @@ impl Page {
             && main.channel != channel
         {
             main.channel = channel;
-            // Send the newest frame again, with the other channel. A canvas gets it with the next one: a whole frame would begin it anew.
+            // Send the newest frame again, with the other channel. A canvas gets the channel with the next frame, because a whole frame
+            // would clear the canvas.
             main.held.take_if(|held| held.tile_frames.is_none());
             self.show(0, socket).await?;
         }

@@ -1,5 +1,5 @@
 //! Hierarchical attention on a device is what the CPU computes, to rounding, and the same from run to run and in any pieces.
-//! What it is, `python/attention/tests/test_attention.py` says of both.
+//! `python/attention/tests/test_attention.py` compares both with the definition.
 
 use std::num::NonZeroUsize;
 
