@@ -212,11 +212,12 @@ fn silent_scrapers_time_out() {
 
 #[test]
 fn metrics_recover_from_exhausted_descriptors() {
-    let film = film(2);
+    let film = film(24);
     let place = Place::new();
     let (daemon, mut feed) = fed_daemon(&place, &film);
     let address = metrics_address(&daemon);
-    // The pipeline and the rings of both views take descriptors, which the second frame finds made.
+    // The pipeline, the buffers of its process and the rings of both views take descriptors, which later frames find made. A buffer
+    // that arrives without its descriptor would end the source, and with it the daemon.
     feed_all(&daemon, &mut feed, &film);
     let pid = Pid::from_raw(daemon.process.id().try_into().unwrap());
     let few = Rlimit { current: Some(3), ..getrlimit(Resource::Nofile) };
