@@ -212,12 +212,12 @@ fn silent_scrapers_time_out() {
 
 #[test]
 fn metrics_recover_from_exhausted_descriptors() {
-    let film = film(24);
+    let film = film(2);
     let place = Place::new();
-    let (daemon, mut feed) = fed_daemon(&place, &film);
+    // A process of the source would go on taking descriptors, one for each buffer.
+    let (daemon, mut feed) = fed_daemon_with(&place, &film, "isolation = 'none'\n");
     let address = metrics_address(&daemon);
-    // The pipeline, the buffers of its process and the rings of both views take descriptors, which later frames find made. A buffer
-    // that arrives without its descriptor would end the source, and with it the daemon.
+    // The pipeline and the rings of both views take descriptors, which the second frame finds made.
     feed_all(&daemon, &mut feed, &film);
     let pid = Pid::from_raw(daemon.process.id().try_into().unwrap());
     let few = Rlimit { current: Some(3), ..getrlimit(Resource::Nofile) };
@@ -302,9 +302,13 @@ fn film(count: usize) -> Film {
 
 /// A daemon with stream `a` that shows what is fed, and views `main` and `other`.
 fn fed_daemon<'a>(place: &'a Place, film: &Film) -> (Daemon<'a>, Feed) {
+    fed_daemon_with(place, film, "")
+}
+
+fn fed_daemon_with<'a>(place: &'a Place, film: &Film, keys: &str) -> (Daemon<'a>, Feed) {
     let feed = Feed::open(&place.path("feed"));
     let views = [view("main", "budget = 20"), view("other", "budget = 20")].concat();
-    let stream = stream("a", &fed(place, "feed", film), &format!("backend = 'cpu'\n{views}"));
+    let stream = stream("a", &fed(place, "feed", film), &format!("backend = 'cpu'\n{keys}{views}"));
     (place.daemon(&format!("{METRICS}{stream}")), feed)
 }
 
