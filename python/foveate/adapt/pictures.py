@@ -146,7 +146,7 @@ def _bits(signatures: NDArray[np.uint64], signature: int) -> NDArray[np.int64]:
 
 
 def _groups(paths: Sequence[Path], signatures: NDArray[np.uint64], has_clips: bool) -> list[int]:
-    """The number of each picture's group: similar pictures are in one group, and so are those of one folder with ``has_clips``."""
+    """The number of each picture's group: of similar pictures and, with ``has_clips``, of those of one folder."""
     group = list(range(len(paths)))
 
     def root(index: int) -> int:
