@@ -47,10 +47,10 @@ class GazeKeys(TypedDict, total=False):
 
 
 class ViewKeys(TypedDict, total=False):
-    """What is sampled of a stream: the keys of a ``[[stream.view]]``."""
+    """What is sampled of a stream: the keys of a ``[[stream.view]]`` but those that name files of the daemon's."""
 
     name: str
-    layout: Literal["adaptive", "inset", "foveal", "uniform", "windows", "rings", "samples", "directional"]
+    layout: Literal["adaptive", "inset", "foveal", "uniform", "windows", "rings", "directional"]
     memory: Literal["none", "canvas"]
     budget: int
     patch: int
@@ -64,7 +64,6 @@ class ViewKeys(TypedDict, total=False):
     preset: Literal["stt172", "giava20"]
     strides: Sequence[int]
     grids: Sequence[int]
-    table: str
     share: float
     blocks: int
     min_step: float
