@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -380,6 +380,44 @@ class Frame:
     def _end(self) -> None:
         """Removes the planes."""
         self._planes = None
+
+
+class TokenInfo(Protocol):
+    """What the models read of the description of tokens."""
+
+    @property
+    def layout(self) -> str: ...
+    @property
+    def patch(self) -> int: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def grid(self) -> tuple[int, int] | None: ...
+    @property
+    def outside(self) -> str: ...
+    @property
+    def extent(self) -> tuple[int, int]: ...
+    @property
+    def mean(self) -> Sequence[float]: ...
+    @property
+    def std(self) -> Sequence[float]: ...
+    @property
+    def epoch(self) -> int: ...
+    @property
+    def name(self) -> str: ...
+
+
+class TokenFrame(Protocol):
+    """What the models read of a frame: a :class:`Frame`, or ``foveate_engine.Tokens``."""
+
+    @property
+    def info(self) -> TokenInfo: ...
+    @property
+    def tokens(self) -> NDArray[np.void]: ...
+    @property
+    def pixels(self) -> NDArray[Any]: ...
+    @property
+    def view(self) -> str: ...
 
 
 def sizes_of(tokens: NDArray[np.void], patch: int) -> NDArray[np.int32]:

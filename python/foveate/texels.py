@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .segment import SegmentInfo
+if TYPE_CHECKING:
+    from .frame import TokenInfo
 
 #: Texels that are converted at a time.
 _TEXELS_AT_ONCE = 1 << 22
@@ -25,7 +26,7 @@ def floats(pixels: NDArray[Any], dtype: str) -> NDArray[np.float32]:
     return pixels.astype(np.float32)
 
 
-def rgb(pixels: NDArray[Any], info: SegmentInfo) -> NDArray[np.uint8]:
+def rgb(pixels: NDArray[Any], info: TokenInfo) -> NDArray[np.uint8]:
     """The 8-bit values that texels were made from.
 
     :param pixels: [N, 3, P, P] of a ring.

@@ -7,13 +7,17 @@ import json
 import os
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..models import vit
 from ..models.common import library
 from .errors import Unadaptable
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
 
 _NAME = "foveate.adapt"
 #: Entries of the embedding of sizes: tokens of 2, 4, ... 64 cells a side.
@@ -31,7 +35,7 @@ class Adapted(NamedTuple):
     :ivar area_bias: what it was adapted with.
     """
 
-    model: Any
+    model: Module
     area_bias: float
 
 
@@ -59,7 +63,7 @@ def load(folder: str | os.PathLike[str]) -> Adapted:
     return Adapted(model.eval(), area_bias)
 
 
-def base(name: str, checkpoint: Path | None) -> Any:
+def base(name: str, checkpoint: Path | None) -> Module:
     """The model to begin with, in evaluation mode.
 
     :param checkpoint: weights, a safetensors file or what ``torch.save`` wrote of a state; None are timm's own.
@@ -78,7 +82,7 @@ def base(name: str, checkpoint: Path | None) -> Any:
     return model.eval()
 
 
-def digest(model: Any) -> str:
+def digest(model: Module) -> str:
     """Identifies a model's weights."""
     found = hashlib.sha256()
     for name, value in sorted(model.state_dict().items()):
@@ -87,7 +91,7 @@ def digest(model: Any) -> str:
     return found.hexdigest()[:16]
 
 
-def prepare(model: Any, rank: int, has_sizes: bool, has_norms: bool) -> dict[str, Any]:
+def prepare(model: Module, rank: int, has_sizes: bool, has_norms: bool) -> dict[str, Tensor]:
     """Makes a model learn: returns the parameters that do, by name; all others are frozen.
 
     :param rank: of the updates; 0: no linear layer learns.
@@ -96,7 +100,7 @@ def prepare(model: Any, rank: int, has_sizes: bool, has_norms: bool) -> dict[str
     torch = library("torch", "torch", _NAME)
     for parameter in model.parameters():
         parameter.requires_grad_(False)
-    learned: dict[str, Any] = {}
+    learned: dict[str, Tensor] = {}
     if has_sizes:
         _add_sizes(model, SIZES)
         learned["size_embed"] = model.size_embed
@@ -114,7 +118,7 @@ def prepare(model: Any, rank: int, has_sizes: bool, has_norms: bool) -> dict[str
     return learned
 
 
-def merged(model: Any) -> dict[str, Any]:
+def merged(model: Module) -> dict[str, Any]:
     """The state of a model that learned, with updates added to the weights: a state of timm, and ``size_embed``."""
     state = {}
     for name, value in model.state_dict().items():
@@ -135,7 +139,7 @@ def write(state: dict[str, Any], path: Path) -> None:
     part.replace(path)
 
 
-def _low_rank(torch: Any, linear: Any, rank: int) -> Any:
+def _low_rank(torch: Any, linear: Module, rank: int) -> Module:
     class LowRank(torch.nn.Module):  # type: ignore[misc]
         """A linear layer with a low-rank update, which is zero at first."""
 
@@ -146,20 +150,20 @@ def _low_rank(torch: Any, linear: Any, rank: int) -> Any:
             self.down = torch.nn.Parameter(like.new_empty(rank, linear.in_features).normal_(std=linear.in_features**-0.5))
             self.up = torch.nn.Parameter(like.new_zeros(linear.out_features, rank))
 
-        def forward(self, x: Any) -> Any:
+        def forward(self, x: Tensor) -> Tensor:
             functional = torch.nn.functional
             return self.linear(x) + functional.linear(functional.linear(x, self.down), self.up)
 
     return LowRank()
 
 
-def _layers(model: Any) -> list[tuple[str, Any]]:
+def _layers(model: Module) -> list[tuple[str, Module]]:
     return [
         (f"blocks.{index}.{name}", block.get_submodule(name)) for index, block in enumerate(model.blocks) for name in LAYERS
     ]
 
 
-def _add_sizes(model: Any, count: int) -> None:
+def _add_sizes(model: Module, count: int) -> None:
     torch = library("torch", "torch", _NAME)
     weight = model.patch_embed.proj.weight
     model.size_embed = torch.nn.Parameter(weight.new_zeros(count, model.embed_dim))
@@ -187,7 +191,7 @@ def read_state(path: Path) -> dict[str, Any]:
     return state
 
 
-def _fill(model: Any, state: dict[str, Any], path: Path) -> None:
+def _fill(model: Module, state: dict[str, Any], path: Path) -> None:
     try:
         model.load_state_dict(state)
     except RuntimeError as error:

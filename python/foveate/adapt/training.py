@@ -7,7 +7,7 @@ import hashlib
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,12 @@ from . import model as models
 from . import pictures
 from .errors import Unadaptable
 from .pictures import Looks, Picture
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
+
+    from ..frame import TokenFrame
 
 #: What is measured of held-out pictures, as cosines with the features of all patches: of each patch with the token over it,
 #: the same less the mean of the picture, and of the class token.
@@ -54,7 +60,7 @@ class Trainer:
 
     def __init__(
         self,
-        model: Any,
+        model: Module,
         settings: Settings,
         looks: Looks,
         sets: tuple[Sequence[Picture], Sequence[Picture], Sequence[Picture]],
@@ -195,12 +201,12 @@ class Trainer:
 class _Teacher:
     """The model before it learned, on all patches."""
 
-    def __init__(self, trainer: Trainer, model: Any, cache: Path | None) -> None:
+    def __init__(self, trainer: Trainer, model: Module, cache: Path | None) -> None:
         self._trainer, self._model, self._cache = trainer, model, cache
         if cache is not None:
             cache.mkdir(parents=True, exist_ok=True)
 
-    def features(self, picture: NDArray[np.uint8]) -> tuple[Any, Any]:
+    def features(self, picture: NDArray[np.uint8]) -> tuple[Tensor, Tensor]:
         """Class token [D] (None without one) and patches [rows * columns, D], float32."""
         trainer = self._trainer
         torch = trainer._torch
@@ -221,13 +227,13 @@ class _Teacher:
             part.replace(path)
         return self._divided(output)
 
-    def _divided(self, output: Any) -> tuple[Any, Any]:
+    def _divided(self, output: Tensor) -> tuple[Tensor, Tensor]:
         count = self._trainer.model.num_prefix_tokens
         has_class = self._trainer.model.cls_token is not None
         return (output[0] if has_class else None), output[count:]
 
 
-def features(model: Any, frames: Sequence[Any], area_bias: float) -> list[Any]:
+def features(model: Module, frames: Sequence[TokenFrame], area_bias: float) -> list[Tensor]:
     """What :func:`.vit.features` gives for each frame, [prefix + N, D], in one pass."""
     torch = library("torch", "torch", "foveate.adapt")
     prefix = vit.prefix(model)
@@ -245,7 +251,7 @@ def features(model: Any, frames: Sequence[Any], area_bias: float) -> list[Any]:
     return [x[index, : len(row)] for index, row in enumerate(rows)]
 
 
-def loss_of(frame: Any, output: Any, target: tuple[Any, Any]) -> Any:
+def loss_of(frame: TokenFrame, output: Tensor, target: tuple[Tensor, Tensor]) -> Tensor:
     """How far features of tokens are from those of all patches.
 
     One less the cosine of each patch with the token over it, as the mean over patches and as the mean over tokens, so that
@@ -266,7 +272,7 @@ def loss_of(frame: Any, output: Any, target: tuple[Any, Any]) -> Any:
     return loss
 
 
-def agreement(frame: Any, output: Any, target: tuple[Any, Any]) -> list[float]:
+def agreement(frame: TokenFrame, output: Tensor, target: tuple[Tensor, Tensor]) -> list[float]:
     """:data:`MEASURES` of a frame; without a class token the last one is missing."""
     torch = library("torch", "torch", "foveate.adapt")
     class_target, patches = target
@@ -290,7 +296,7 @@ def rate_at(step: int, steps: int) -> float:
     return 0.5 * (1 + math.cos(math.pi * (step - rise) / max(1, steps - rise)))
 
 
-def _under(frame: Any, output: Any) -> tuple[Any, Any, Any]:
+def _under(frame: TokenFrame, output: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Features of tokens, [N, D]; the token over each patch, [rows * columns]; and over how many each one is."""
     torch = library("torch", "torch", "foveate.adapt")
     tokens = output[len(output) - len(frame.tokens) :]

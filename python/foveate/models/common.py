@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import importlib
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import FoveateError
-from ..frame import sizes_of
+from ..frame import TokenFrame, sizes_of
 from ..picture import PLACE
 from ..texels import floats
 
@@ -24,7 +25,7 @@ class Unsuitable(FoveateError, ValueError):
     :ivar remedy: what would do.
     """
 
-    def __init__(self, model: str, key: str, value: Any, remedy: str) -> None:
+    def __init__(self, model: str, key: str, value: object, remedy: str) -> None:
         super().__init__(model, key, value, remedy)
         self.model = model
         self.key = key
@@ -102,7 +103,7 @@ class Cells(NamedTuple):
     height: float
 
 
-def library(name: str, package: str, user: str) -> Any:
+def library(name: str, package: str, user: str) -> ModuleType:
     """Imports a module that only ``user`` needs.
 
     :raises MissingLibrary: if it is not installed.
@@ -114,7 +115,7 @@ def library(name: str, package: str, user: str) -> Any:
 
 
 def normalised(
-    frame: Any, model: str, mean: Sequence[float], std: Sequence[float], name: str
+    frame: TokenFrame, model: str, mean: Sequence[float], std: Sequence[float], name: str
 ) -> NDArray[np.float32]:
     """The texels as a model with this ``mean`` and ``std`` takes them, [N, 3, P, P].
 
@@ -141,7 +142,7 @@ def normalised(
     return floats(frame.pixels, info.dtype)
 
 
-def check_patch(frame: Any, model: str, side: int) -> None:
+def check_patch(frame: TokenFrame, model: str, side: int) -> None:
     """Checks the side of a frame's tokens.
 
     :raises Unsuitable: if it is another.
@@ -150,7 +151,7 @@ def check_patch(frame: Any, model: str, side: int) -> None:
         raise Unsuitable(model, "patch", frame.info.patch, f"open the view with patch = {side}")
 
 
-def check_tokens(frame: Any, model: str) -> None:
+def check_tokens(frame: TokenFrame, model: str) -> None:
     """Checks that a frame has any tokens.
 
     :raises Unsuitable: if not.
@@ -204,7 +205,7 @@ class Grid(NamedTuple):
         return down, across
 
 
-def grids(frame: Any, model: str) -> list[Grid]:
+def grids(frame: TokenFrame, model: str) -> list[Grid]:
     """The pictures that a frame consists of: one of a ``uniform`` view, each window of a ``windows`` view, base and
     blocks of an ``inset`` view; without the base where the blocks cover all of it.
 
@@ -230,7 +231,7 @@ def grids(frame: Any, model: str) -> list[Grid]:
     return [_grid(frame, np.arange(len(tokens)), (columns, rows))]
 
 
-def pictures(frame: Any, texels: NDArray[Any], model: str) -> list[NDArray[Any]]:
+def pictures(frame: TokenFrame, texels: NDArray[Any], model: str) -> list[NDArray[Any]]:
     """``texels``, [N, 3, P, P], as the pictures of :func:`grids`, each [3, height, width].
 
     Where a block took the place of tokens of the base, or of a later block, these show the mean of the block's texels.
@@ -249,13 +250,13 @@ def pictures(frame: Any, texels: NDArray[Any], model: str) -> list[NDArray[Any]]
     return drawn
 
 
-def sources(frame: Any, model: str) -> list[NDArray[np.int64]]:
+def sources(frame: TokenFrame, model: str) -> list[NDArray[np.int64]]:
     """The tokens that each picture of :func:`grids` is made of."""
     every = np.arange(len(frame.tokens))
     return [grid.indices if grid.is_whole else every for grid in grids(frame, model)]
 
 
-def cells(frame: Any, parts: int = 1) -> Cells:
+def cells(frame: TokenFrame, parts: int = 1) -> Cells:
     """The grid of the finest tokens: those of a ``uniform`` view, else those of one source pixel a texel.
 
     :param parts: divide each cell into ``parts`` x ``parts``.
@@ -267,7 +268,7 @@ def cells(frame: Any, parts: int = 1) -> Cells:
     return Cells(rows, columns, width / parts, height / parts)
 
 
-def positions(frame: Any, parts: int = 1) -> NDArray[np.float64]:
+def positions(frame: TokenFrame, parts: int = 1) -> NDArray[np.float64]:
     """The centres of tokens in units of :func:`cells`; the centre of the first cell is (0, 0).
 
     A token is cut at the edges of the grid first, and is a cell wide there if nothing remains: so a position is always
@@ -280,7 +281,7 @@ def positions(frame: Any, parts: int = 1) -> NDArray[np.float64]:
     return np.stack(np.broadcast_arrays(rows[:, :, None], columns[:, None, :]), axis=-1).reshape(-1, 2)
 
 
-def spans(frame: Any, parts: int = 1) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def spans(frame: TokenFrame, parts: int = 1) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Where the parts of tokens begin and end in units of :func:`cells`, along the rows and along the columns: [N, parts, 2]
     each. A token is cut at the edges of the grid, as :func:`positions` says."""
     grid = cells(frame, parts)
@@ -295,7 +296,7 @@ def spans(frame: Any, parts: int = 1) -> tuple[NDArray[np.float64], NDArray[np.f
     return along("y", sizes[:, 1], grid.height, grid.rows), along("x", sizes[:, 0], grid.width, grid.columns)
 
 
-def content_id(frame: Any, indices: Any = slice(None), what: str = "tokens") -> str:
+def content_id(frame: TokenFrame, indices: Any = slice(None), what: str = "tokens") -> str:
     """A name of the content of a frame, for the cache of a server: equal names, equal bytes.
 
     It is made from the epoch and the places and ``changed_frame`` of the tokens, not from their texels, so it costs
@@ -316,21 +317,21 @@ def _quotient(dividend: int, divisor: int) -> float:
     return dividend / divisor if dividend % divisor else dividend // divisor
 
 
-def _grid(frame: Any, indices: NDArray[np.int64], counts: tuple[int, int]) -> Grid:
+def _grid(frame: TokenFrame, indices: NDArray[np.int64], counts: tuple[int, int]) -> Grid:
     """Of tokens that lie row by row; ``counts`` are columns and rows."""
     first, side = frame.tokens[indices[:1]], frame.info.patch
     width, height = sizes_of(first, side)[0].tolist()
     return Grid(int(first["x"][0]), int(first["y"][0]), (width, height), *counts, side, indices, True)
 
 
-def _base(frame: Any, indices: NDArray[np.int64]) -> Grid:
+def _base(frame: TokenFrame, indices: NDArray[np.int64]) -> Grid:
     """The base of an ``inset`` view, which covers the source; some of its tokens may have made room for blocks."""
     grid = _grid(frame, indices, (1, 1))
     columns, rows = (-(-extent // size) for extent, size in zip(frame.info.extent, grid.token_size, strict=True))
     return grid._replace(x=0, y=0, columns=columns, rows=rows, is_whole=len(indices) == columns * rows)
 
 
-def _block(frame: Any, indices: NDArray[np.int64]) -> Grid:
+def _block(frame: TokenFrame, indices: NDArray[np.int64]) -> Grid:
     """A block of an ``inset`` view; some of its tokens may have made room for blocks before it."""
     grid = _grid(frame, indices, (1, 1))
     tokens = frame.tokens[indices]
@@ -341,7 +342,7 @@ def _block(frame: Any, indices: NDArray[np.int64]) -> Grid:
     )
 
 
-def _joined(frame: Any, grid: Grid, texels: NDArray[Any]) -> NDArray[Any]:
+def _joined(frame: TokenFrame, grid: Grid, texels: NDArray[Any]) -> NDArray[Any]:
     """The picture of a grid, [3, height, width]; 0 where it has no token."""
     width, height = grid.token_size
     tokens = frame.tokens[grid.indices]
@@ -352,7 +353,7 @@ def _joined(frame: Any, grid: Grid, texels: NDArray[Any]) -> NDArray[Any]:
 
 
 def _fill(
-    frame: Any, grid: Grid, picture: NDArray[Any], above: Sequence[tuple[Grid, NDArray[Any]]]
+    frame: TokenFrame, grid: Grid, picture: NDArray[Any], above: Sequence[tuple[Grid, NDArray[Any]]]
 ) -> None:
     """Draws what grids above it show where a grid has no token."""
     missing = np.ones((grid.rows, grid.columns), bool)
@@ -365,7 +366,7 @@ def _fill(
 
 
 def _means(
-    frame: Any, edges: Sequence[NDArray[np.float64]], above: Sequence[tuple[Grid, NDArray[Any]]], dtype: Any
+    frame: TokenFrame, edges: Sequence[NDArray[np.float64]], above: Sequence[tuple[Grid, NDArray[Any]]], dtype: np.dtype[Any]
 ) -> NDArray[Any]:
     """The means of a grid's texels under those between ``edges``, down and across, [3, P, P]: of the one that covers most,
     and all, unless the writer is broken."""

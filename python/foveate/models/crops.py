@@ -13,7 +13,7 @@ import io
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,9 @@ from numpy.typing import NDArray
 from ..canvas import Canvas
 from ..texels import rgb
 from .common import Grid, Place, Unsuitable, content_id, grids, library, pictures, sources
+
+if TYPE_CHECKING:
+    from ..frame import TokenFrame
 
 _NAME = "models.crops"
 #: By encoding: what Pillow calls it.
@@ -55,7 +58,7 @@ class Crop:
         return [{"type": "text", "text": self.sentence}, image]
 
 
-def crops(frame: Any, encoding: str = "jpeg", quality: int = 90) -> list[Crop]:
+def crops(frame: TokenFrame, encoding: str = "jpeg", quality: int = 90) -> list[Crop]:
     """The windows of a ``windows`` view, finest first; base and blocks of an ``inset`` view; the one picture of a
     ``uniform`` view.
 

@@ -14,13 +14,16 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import FoveateError
 from .common import Unsuitable, library
+
+if TYPE_CHECKING:
+    from ..frame import TokenFrame
 
 #: What errors call it.
 _NAME = "foveate.models.fovi"
@@ -97,7 +100,7 @@ def _spacing(radii: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.gradient(rings)[ring]
 
 
-def samples(frame: Any) -> NDArray[np.float32]:
+def samples(frame: TokenFrame) -> NDArray[np.float32]:
     """The samples of a frame as a model takes them: [1, 1, 3, N], one picture and one fixation.
 
     ``model(torch.from_numpy(samples(frame)), setting="supervised", fixated_inputs=True)`` runs it.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from contextlib import AbstractContextManager, nullcontext
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,14 @@ from ..texels import floats
 from .canvas_tokens import CanvasTokens
 from .common import Unsuitable
 
+if TYPE_CHECKING:
+    from ..frame import TokenFrame
+
 #: Share of ``full_after`` after which everything is computed in a frame that needs no token computed.
 _REST_SHARE = 0.1
+
+#: Numbers of tokens, or of slots.
+Indices = NDArray[np.int64]
 
 
 class EncodedFrame(NamedTuple):
@@ -70,19 +76,19 @@ class Incremental:
         self.full_share = float(full_share)
         self._canvas_tokens = CanvasTokens(operator.index(budget))
         self.last: EncodedFrame | None = None
-        self.frame: Any = None
+        self.frame: TokenFrame | None = None
         self.tokens = self.computed = 0
         self.reset()
 
     def reset(self) -> None:
         """Forgets everything, as needed after a change of the model's weights or device: the next run is a full one."""
-        self._identity: Any = None
+        self._identity: object = None
         self._kept: _Kept | None = None
         self._slots: dict[tuple[int, ...], int] = {}
         #: Frames, and computed tokens, since the last full run.
         self._partial = self._changed = 0
 
-    def encode(self, frame: Any) -> Any:
+    def encode(self, frame: TokenFrame) -> Any:
         """The model's output for a frame.
 
         :param frame: a frame of a view, with the model's P and normalisation (or dtype u8); or a :class:`foveate.Canvas`, of
@@ -101,10 +107,10 @@ class Incremental:
             self.reset()
             raise
 
-    def _running(self) -> AbstractContextManager[Any]:
+    def _running(self) -> AbstractContextManager[object]:
         return nullcontext()
 
-    def _check(self, frame: Any) -> None:
+    def _check(self, frame: TokenFrame) -> None:
         """:raises Unsuitable: if the frame does not fit the model."""
         raise NotImplementedError
 
@@ -116,7 +122,7 @@ class Incremental:
         """Moves tokens to other slots."""
         raise NotImplementedError
 
-    def _run(self, frame: Any, indices: NDArray[np.int64], slots: NDArray[np.int64], every: NDArray[np.int64]) -> None:
+    def _run(self, frame: TokenFrame, indices: Indices, slots: Indices, every: Indices) -> None:
         """Computes tokens of a frame, and keeps what comes out.
 
         :param indices: the tokens, and ``slots`` theirs.
@@ -124,11 +130,11 @@ class Incremental:
         """
         raise NotImplementedError
 
-    def _result(self, order: NDArray[np.int64]) -> Any:
+    def _result(self, order: Indices) -> Any:
         """The output of the tokens in these slots."""
         raise NotImplementedError
 
-    def _encode(self, frame: Any) -> Any:
+    def _encode(self, frame: TokenFrame) -> Any:
         info = frame.info
         self._check(frame)
         identity = (info.epoch, info.extent, info.patch, info.layout, info.dtype)
@@ -157,7 +163,7 @@ class Incremental:
         self.computed += self.last.computed
         return self._result(np.array([self._slots[key] for key in keys], np.int64))
 
-    def _missing(self, frame: Any, keys: list[tuple[int, ...]]) -> tuple[NDArray[np.bool_], bool]:
+    def _missing(self, frame: TokenFrame, keys: list[tuple[int, ...]]) -> tuple[NDArray[np.bool_], bool]:
         """Which tokens must be computed, [N], and whether others are kept although their texels changed a little."""
         slots = np.array([self._slots.get(key, -1) for key in keys], np.int64)
         missing = slots < 0
@@ -173,7 +179,7 @@ class Incremental:
         kept.changes[slots[same]] = frame.tokens["changed_frame"][same]
         return missing, bool(((0 < differences) & (differences <= self.tolerance)).any())
 
-    def _compute(self, frame: Any, keys: list[tuple[int, ...]], missing: NDArray[np.bool_]) -> None:
+    def _compute(self, frame: TokenFrame, keys: list[tuple[int, ...]], missing: NDArray[np.bool_]) -> None:
         """Computes tokens, and keeps what the others need of them."""
         if self._kept is None or len(self._kept.changes) < len(keys):
             capacity = max(len(keys), getattr(frame.info, "capacity", 0))
@@ -190,7 +196,7 @@ class Incremental:
         if len(indices) or self._has_prefix:
             self._run(frame, indices, slots, np.array([self._slots[key] for key in keys]))
 
-    def _place(self, kept: _Kept, keys: list[tuple[int, ...]], indices: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _place(self, kept: _Kept, keys: list[tuple[int, ...]], indices: Indices) -> Indices:
         """Gives tokens slots, such that those of the frame are the first ones, and returns those of ``indices``."""
         count = len(keys)
         present = {key: self._slots.get(key, -1) for key in keys}
@@ -220,12 +226,12 @@ class _Kept(NamedTuple):
     texels: NDArray[Any]
 
 
-def part(frame: Any, indices: NDArray[np.int64]) -> Any:
+def part(frame: TokenFrame, indices: Indices) -> TokenFrame:
     """Some tokens of a frame, as the functions of :mod:`foveate.models` take them."""
     return SimpleNamespace(info=frame.info, tokens=frame.tokens[indices], pixels=frame.pixels[indices])
 
 
-def _keys(frame: Any) -> list[tuple[int, ...]]:
+def _keys(frame: TokenFrame) -> list[tuple[int, ...]]:
     """The places of tokens; the second one of a place has another key than the first."""
     places: list[tuple[int, ...]] = list(zip(*(frame.tokens[name].tolist() for name in PLACE), strict=True))
     if len(set(places)) == len(places):
@@ -238,7 +244,7 @@ def _keys(frame: Any) -> list[tuple[int, ...]]:
     return keys
 
 
-def _differences(frame: Any, indices: NDArray[np.int64], kept: NDArray[Any]) -> NDArray[np.float32]:
+def _differences(frame: TokenFrame, indices: Indices, kept: NDArray[Any]) -> NDArray[np.float32]:
     """Root mean square of the difference of tokens from kept texels, in levels of 8 bits, [M]."""
     info = frame.info
     new, old = (floats(texels, info.dtype) for texels in (frame.pixels[indices], kept))

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,6 +38,12 @@ from .common import (
     positions,
     sources,
 )
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
+
+    from ..frame import TokenFrame
 
 #: Patches a side that are merged into one token of the language model.
 _MERGE = 2
@@ -121,7 +127,7 @@ class Qwen:
         """Side of a token of the language model in texels: the P of :meth:`tokens`."""
         return self.patch * _MERGE
 
-    def rows(self, frame: Any) -> Rows:
+    def rows(self, frame: TokenFrame) -> Rows:
         """The picture of a ``uniform`` view, base and blocks of an ``inset`` view, or the windows of a ``windows`` view.
 
         :raises Unsuitable: if the view has another layout or normalisation, or a picture's sides are not multiples of
@@ -147,7 +153,7 @@ class Qwen:
             ids=tuple(content_id(frame, indices, self.name) for indices in sources(frame, self.name)),
         )
 
-    def tokens(self, frame: Any) -> Tokens:
+    def tokens(self, frame: TokenFrame) -> Tokens:
         """The tokens of any view with P = 28 (Qwen3-VL: 32).
 
         :raises Unsuitable: if the view has another P or normalisation, or the frame has no tokens.
@@ -169,7 +175,7 @@ class Qwen:
             id=content_id(frame, what=self.name),
         )
 
-    def check_frame(self, frame: Any) -> None:
+    def check_frame(self, frame: TokenFrame) -> None:
         """Checks that a frame has tokens of the family's side.
 
         :raises Unsuitable: if not.
@@ -177,7 +183,7 @@ class Qwen:
         check_tokens(frame, self.name)
         check_patch(frame, self.name, self.side)
 
-    def tower_arguments(self, visual: Any, *images: Tokens) -> dict[str, Any]:
+    def tower_arguments(self, visual: Module, *images: Tokens) -> dict[str, Any]:
         """What transformers' own vision tower takes for tokens of unlike size: ``visual(**tower_arguments(visual, image))``.
 
         Their places are given in place of what it would compute from a grid.
@@ -206,7 +212,7 @@ class Qwen:
         device = next(visual.parameters()).device
         return {name: torch.from_numpy(np.concatenate(arrays)).to(device) for name, arrays in found.items()}
 
-    def tower(self, visual: Any, *images: Tokens) -> Any:
+    def tower(self, visual: Module, *images: Tokens) -> Any:
         """Runs transformers' own vision tower on tokens of unlike size.
 
         :param visual: as :meth:`tower_arguments`, as ``images``.
@@ -217,7 +223,7 @@ class Qwen:
         return visual(**self.tower_arguments(visual, *images))
 
     def model_arguments(
-        self, model: Any, input_ids: Any, *images: Rows | Tokens, output: Any = None
+        self, model: Module, input_ids: Tensor, *images: Rows | Tokens, output: Any = None
     ) -> dict[str, Any]:
         """Everything that a whole model of transformers takes for a prompt with images: ``model(**...)`` and
         ``model.generate(**...)``.
@@ -249,7 +255,7 @@ class Qwen:
             raise Unsuitable(self.name, "output", type(output).__name__, "leave it out: rows go through the model")
         return self._arguments_of_rows(model, input_ids, pictures)
 
-    def _arguments_of_rows(self, model: Any, input_ids: Any, images: Sequence[Rows]) -> dict[str, Any]:
+    def _arguments_of_rows(self, model: Module, input_ids: Tensor, images: Sequence[Rows]) -> dict[str, Any]:
         torch = library("torch", "torch", self.name)
         is_image = input_ids == model.config.image_token_id
         _image_runs(is_image.cpu().numpy(), [count for image in images for count in image.token_counts], self.name)
@@ -262,7 +268,9 @@ class Qwen:
             arguments[name] = torch.cat([torch.from_numpy(getattr(image, name)) for image in images]).to(device)
         return arguments
 
-    def _arguments_of_tokens(self, model: Any, input_ids: Any, images: Sequence[Tokens], output: Any) -> dict[str, Any]:
+    def _arguments_of_tokens(
+        self, model: Module, input_ids: Tensor, images: Sequence[Tokens], output: Any
+    ) -> dict[str, Any]:
         torch = library("torch", "torch", self.name)
         ids, _ = mrope_ids((input_ids == model.config.image_token_id).cpu().numpy(), *images)
         found = self.tower(model.model.visual, *images) if output is None else output
@@ -288,7 +296,7 @@ class Qwen:
         frames = np.broadcast_to(blocks, (*blocks.shape[:5], _FRAMES, side, side))
         return frames.reshape(-1, 3 * _FRAMES * side * side)
 
-    def check_tower(self, visual: Any) -> None:
+    def check_tower(self, visual: Module) -> None:
         """Checks that ``visual`` belongs to this family, and that its code asks for places before it computes them:
         another version would ignore them silently."""
         found = (getattr(visual, "patch_size", None), getattr(visual, "spatial_merge_size", None))
@@ -323,7 +331,7 @@ def windows(tokens: Tokens, side: int) -> tuple[NDArray[np.int64], NDArray[np.in
     return order, (starts * _MERGE**2).astype(np.int32)
 
 
-def windows_of(frame: Any, side: int) -> list[NDArray[np.int64]]:
+def windows_of(frame: TokenFrame, side: int) -> list[NDArray[np.int64]]:
     """The tokens of each of :func:`windows` of a frame."""
     order, starts = _grouped(_scales(frame), side)
     return np.split(order, starts[1:-1])
@@ -339,7 +347,7 @@ def _grouped(scales: NDArray[np.int64], side: int) -> tuple[NDArray[np.int64], N
     return order.astype(np.int64), np.flatnonzero(np.concatenate([[True], is_new, [True]]))
 
 
-def _scales(frame: Any) -> NDArray[np.int64]:
+def _scales(frame: TokenFrame) -> NDArray[np.int64]:
     """:attr:`Tokens.scales`."""
     tokens = frame.tokens
     places = np.stack([tokens["x"], tokens["y"]], axis=1).astype(np.int64)
@@ -418,7 +426,7 @@ def _image_runs(is_image: ArrayLike, expected: Sequence[int], user: str) -> NDAr
     return runs
 
 
-def embeddings(output: Any) -> Any:
+def embeddings(output: Any) -> Tensor:
     """What a tower gave, in one tensor, as servers take it: of Qwen3-VL the features of its inner layers follow along
     the last axis.
 
@@ -431,7 +439,7 @@ def embeddings(output: Any) -> Any:
     return torch.cat([output.pooler_output, *features], dim=-1)
 
 
-def split(output: Any, rows: Rows) -> Sequence[Any]:
+def split(output: Any, rows: Rows) -> Sequence[Tensor]:
     """:func:`embeddings` for each picture.
 
     :raises Unsuitable: if there are not as many as the pictures have.
@@ -443,7 +451,7 @@ def split(output: Any, rows: Rows) -> Sequence[Any]:
     return found.split(counts)
 
 
-def check_has_grid(user: str, rows: Any) -> None:
+def check_has_grid(user: str, rows: object) -> None:
     """Checks that a server can place these tokens, which it does by their grid.
 
     :raises Unsuitable: for :class:`Tokens`.
@@ -459,7 +467,7 @@ def check_has_grid(user: str, rows: Any) -> None:
         )
 
 
-def tensors(rows: Rows) -> Mapping[str, Any]:
+def tensors(rows: Rows) -> Mapping[str, Tensor]:
     """``pixel_values`` and ``image_grid_thw`` as tensors that share the arrays' memory: what a vision tower takes, and a
     server. A whole model needs more: :meth:`Qwen.model_arguments`."""
     torch = library("torch", "torch", "models.qwen.tensors")

@@ -12,17 +12,25 @@ new ones. A full run makes everything exact again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from . import qwen2_5_vl, qwen3_vl, vit
 from .common import Unsuitable, library
-from .incremental import EncodedFrame, Incremental, part
+from .incremental import EncodedFrame, Incremental, Indices, part
 from .qwen import Qwen, table_taps, windows_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch import device as Device
+    from torch.nn import Module
+
+    from ..frame import TokenFrame
 
 __all__ = ["EncodedFrame", "TowerOutput", "VideoEncoder"]
 
@@ -36,8 +44,8 @@ class TowerOutput(NamedTuple):
     :ivar deepstack_features: of Qwen3-VL a list of the same shape.
     """
 
-    pooler_output: Any
-    deepstack_features: list[Any]
+    pooler_output: Tensor
+    deepstack_features: list[Tensor]
 
 
 class VideoEncoder(Incremental):
@@ -50,7 +58,7 @@ class VideoEncoder(Incremental):
 
     def __init__(
         self,
-        model: Any,
+        model: Module,
         *,
         tolerance: float = 4.0,
         full_every: int = 64,
@@ -87,11 +95,11 @@ class VideoEncoder(Incremental):
 
     reset.__doc__ = Incremental.reset.__doc__
 
-    def _running(self) -> AbstractContextManager[Any]:
-        context: AbstractContextManager[Any] = self._torch.no_grad()
+    def _running(self) -> AbstractContextManager[object]:
+        context: AbstractContextManager[object] = self._torch.no_grad()
         return context
 
-    def _check(self, frame: Any) -> None:
+    def _check(self, frame: TokenFrame) -> None:
         self._tower.check(frame)
 
     def _allocate(self, capacity: int) -> None:
@@ -101,14 +109,14 @@ class VideoEncoder(Incremental):
         assert self._cache is not None
         self._cache.move(sources, targets)
 
-    def _run(self, frame: Any, indices: NDArray[np.int64], slots: NDArray[np.int64], every: NDArray[np.int64]) -> None:
+    def _run(self, frame: TokenFrame, indices: Indices, slots: Indices, every: Indices) -> None:
         assert self._cache is not None
         run = _Run(self._tower, self._cache, frame, indices, slots, every)
         for index, block in enumerate(self._tower.blocks):
             run.block(index, block)
         run.finish()
 
-    def _result(self, order: NDArray[np.int64]) -> Any:
+    def _result(self, order: Indices) -> Any:
         assert self._cache is not None
         return self._tower.result(self._cache, self._torch.from_numpy(order).to(self._cache.device))
 
@@ -120,19 +128,19 @@ class _Cache:
     :ivar outputs: what the tower gives, [capacity, ...] each, and of the prefix.
     """
 
-    def __init__(self, torch: Any, tower: Any, capacity: int) -> None:
+    def __init__(self, torch: ModuleType, tower: Tower, capacity: int) -> None:
         self._torch, self._capacity = torch, capacity
         weight = tower.weight
         self.device, self.parts, self.prefix = weight.device, tower.parts, tower.prefix
         rows = self.prefix + capacity * self.parts
         self.pairs = weight.new_zeros((len(tower.blocks), 2, rows, tower.heads, tower.head_width))
-        self.outputs: dict[str, Any] = {}
+        self.outputs: dict[str, Tensor] = {}
 
-    def rows(self, slots: Any) -> Any:
+    def rows(self, slots: ArrayLike) -> Tensor:
         """The rows of keys and values of slots, a tensor."""
-        slots = self._torch.as_tensor(slots, device=self.device)
+        numbers: Tensor = self._torch.as_tensor(slots, device=self.device)
         parts = self._torch.arange(self.parts, device=self.device)
-        return (self.prefix + slots[:, None] * self.parts + parts).flatten()
+        return (self.prefix + numbers[:, None] * self.parts + parts).flatten()
 
     def move(self, sources: list[int], targets: list[int]) -> None:
         """Moves tokens to other slots."""
@@ -140,7 +148,7 @@ class _Cache:
         for output in self.outputs.values():
             output[targets] = output[sources]
 
-    def put(self, name: str, slots: NDArray[np.int64], values: Any) -> None:
+    def put(self, name: str, slots: Indices, values: Tensor) -> None:
         """Keeps a part of the output of tokens, [M, ...]."""
         if name not in self.outputs:
             self.outputs[name] = values.new_zeros((self._capacity, *values.shape[1:]))
@@ -148,8 +156,8 @@ class _Cache:
 
 
 def through(
-    tower: Any, block: Any, x: Any, places: Any, attend: Callable[[Any, Any, Any, float], Any]
-) -> Any:
+    tower: Tower, block: Module, x: Tensor, places: Any, attend: Callable[[Tensor, Tensor, Tensor, float], Tensor]
+) -> Tensor:
     """What a block of a tower makes of rows, [M, width].
 
     :param attend: what queries, [M, heads, width of a head], find, given also keys, values and the scale.
@@ -166,17 +174,18 @@ class _Run:
 
     def __init__(
         self,
-        tower: Any,
+        tower: Tower,
         cache: _Cache,
-        frame: Any,
-        indices: NDArray[np.int64],
-        slots: NDArray[np.int64],
-        every: NDArray[np.int64],
+        frame: TokenFrame,
+        indices: Indices,
+        slots: Indices,
+        every: Indices,
     ) -> None:
         """:param indices: the tokens, and ``slots`` theirs. :param every: the slots of all tokens."""
         torch = library("torch", "torch", _NAME)
         self._torch, self._tower, self._cache, self._slots = torch, tower, cache, slots
         self._count = cache.prefix + len(every) * cache.parts
+        self._places: Any
         self._x, self._places = tower.rows(part(frame, indices))
         self._rows = torch.cat([torch.arange(cache.prefix, device=cache.device), cache.rows(slots)])
         bias = tower.bias(frame)
@@ -188,11 +197,11 @@ class _Run:
             self._mask = mask[None, None, None].expand(1, 1, len(self._x), self._count)
         self._windows = tower.windows(frame, every, indices, cache)
 
-    def block(self, index: int, block: Any) -> None:
+    def block(self, index: int, block: Module) -> None:
         """Runs a block."""
         pairs = self._cache.pairs[index]
 
-        def attend(query: Any, key: Any, value: Any, scale: float) -> Any:
+        def attend(query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
             pairs[0].index_copy_(0, self._rows, key)
             pairs[1].index_copy_(0, self._rows, value)
             if self._windows is not None and self._tower.is_windowed(index):
@@ -213,11 +222,11 @@ class _Run:
 class _Windows:
     """Attention within windows, of the queries of some tokens."""
 
-    def __init__(self, torch: Any, windows: list[Any], queries: list[Any], device: Any) -> None:
+    def __init__(self, torch: ModuleType, windows: list[Tensor], queries: list[Indices], device: Device) -> None:
         """:param windows: the rows of keys of each window. :param queries: the rows of ``query`` that are in it."""
         self._torch = torch
 
-        def padded(rows: list[Any]) -> tuple[Any, Any]:
+        def padded(rows: Sequence[Tensor | Indices]) -> tuple[Tensor, Tensor]:
             """[windows, longest], and which are real."""
             longest = max(map(len, rows))
             table = torch.zeros((len(rows), longest), dtype=torch.int64)
@@ -230,7 +239,7 @@ class _Windows:
         self._mask = real[:, None, None]
         self._queries, self._real = padded(queries)
 
-    def attend(self, query: Any, pairs: Any, scale: float) -> Any:
+    def attend(self, query: Tensor, pairs: Tensor, scale: float) -> Tensor:
         """[rows, heads, width of a head]"""
         keys, values = (pairs[kind][self._keys].transpose(1, 2) for kind in (0, 1))
         found = self._torch.nn.functional.scaled_dot_product_attention(
@@ -246,7 +255,7 @@ class _Vit:
 
     parts = 1
 
-    def __init__(self, model: Any, area_bias: float) -> None:
+    def __init__(self, model: Module, area_bias: float) -> None:
         vit.check_model(model, area_bias)
         module = library("timm.models.vision_transformer", "timm", _NAME)
         attention = library("timm.layers.attention", "timm>=1.0.20", _NAME).Attention
@@ -258,49 +267,52 @@ class _Vit:
         self.blocks, self.weight, self.prefix = model.blocks, model.patch_embed.proj.weight, model.num_prefix_tokens
         self.heads, self.head_width = model.blocks[0].attn.num_heads, model.blocks[0].attn.head_dim
 
-    def check(self, frame: Any) -> None:
+    def check(self, frame: TokenFrame) -> None:
         vit.check_frame(self.model, frame)
 
-    def rows(self, frame: Any) -> tuple[Any, None]:
+    def rows(self, frame: TokenFrame) -> tuple[Tensor, None]:
         torch = library("torch", "torch", _NAME)
         prefix = vit.prefix(self.model)
         return (torch.cat([prefix, vit.embedded(self.model, frame)]) if len(frame.tokens) else prefix), None
 
-    def bias(self, frame: Any) -> NDArray[np.float32] | None:
+    def bias(self, frame: TokenFrame) -> NDArray[np.float32] | None:
         return self._bias * vit.log_area(frame) if self._bias else None
 
-    def windows(self, frame: Any, every: Any, indices: Any, cache: Any) -> None:
+    def is_windowed(self, index: int) -> bool:
+        return False
+
+    def windows(self, frame: TokenFrame, every: Indices, indices: Indices, cache: _Cache) -> None:
         return None
 
-    def projected(self, attention: Any, x: Any, places: None) -> Any:
+    def projected(self, attention: Module, x: Tensor, places: None) -> tuple[Tensor, Tensor, Tensor]:
         qkv = attention.qkv(x).view(x.shape[0], 3, self.heads, self.head_width)
         query, key, value = qkv.unbind(1)
         return attention.q_norm(query), attention.k_norm(key), value
 
-    def scale(self, attention: Any) -> float:
+    def scale(self, attention: Module) -> float:
         return float(attention.scale)
 
-    def joined(self, attention: Any, found: Any, given: Any) -> Any:
+    def joined(self, attention: Module, found: Tensor, given: Tensor) -> Tensor:
         found = attention.norm(found)
         if getattr(attention, "gate", None) is not None:
             found = found * attention.gate(given).sigmoid()
         return attention.proj(found)
 
-    def first_scale(self, block: Any) -> Any:
+    def first_scale(self, block: Module) -> Callable[[Tensor], Tensor]:
         return block.ls1
 
-    def second_scale(self, block: Any) -> Any:
+    def second_scale(self, block: Module) -> Callable[[Tensor], Tensor]:
         return block.ls2
 
-    def after(self, index: int, x: Any, slots: Any, cache: _Cache) -> None:
+    def after(self, index: int, x: Tensor, slots: Tensor, cache: _Cache) -> None:
         pass
 
-    def finish(self, x: Any, slots: Any, cache: _Cache) -> None:
+    def finish(self, x: Tensor, slots: Tensor, cache: _Cache) -> None:
         features = self.model.norm(x)
         self._before = features[: self.prefix]
         cache.put("features", slots, features[self.prefix :])
 
-    def result(self, cache: _Cache, order: Any) -> Any:
+    def result(self, cache: _Cache, order: Tensor) -> Tensor:
         torch = library("torch", "torch", _NAME)
         return torch.cat([self._before, cache.outputs["features"][order]])[None]
 
@@ -310,7 +322,7 @@ class _QwenTower:
 
     parts, prefix = 4, 0
 
-    def __init__(self, visual: Any, family: Qwen) -> None:
+    def __init__(self, visual: Module, family: Qwen) -> None:
         family.check_tower(visual)
         self._visual, self._family = visual, family
         self.blocks, self.weight = visual.blocks, next(visual.parameters())
@@ -318,10 +330,10 @@ class _QwenTower:
         self.heads, self.head_width = attention.num_heads, attention.head_dim
         self._module = library(type(visual).__module__, "transformers", _NAME)
 
-    def check(self, frame: Any) -> None:
+    def check(self, frame: TokenFrame) -> None:
         self._family.check_frame(frame)
 
-    def rows(self, frame: Any) -> tuple[Any, Any]:
+    def rows(self, frame: TokenFrame) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         torch, visual = library("torch", "torch", _NAME), self._visual
         image = self._family.tokens(frame)
         device = self.weight.device
@@ -331,13 +343,13 @@ class _QwenTower:
             x = x + (visual.pos_embed(indices) * weights[:, :, None]).sum(1).to(x.dtype)
         return x, visual.rotary_pos_emb(x, torch.from_numpy(image.positions).to(device))
 
-    def bias(self, frame: Any) -> None:
+    def bias(self, frame: TokenFrame) -> None:
         return None
 
     def is_windowed(self, index: int) -> bool:
         return index not in self._visual.fullatt_block_indexes
 
-    def windows(self, frame: Any, every: Any, indices: Any, cache: _Cache) -> _Windows | None:
+    def windows(self, frame: TokenFrame, every: Indices, indices: Indices, cache: _Cache) -> _Windows | None:
         visual = self._visual
         if not hasattr(visual, "window_size"):
             return None
@@ -355,42 +367,46 @@ class _QwenTower:
                 queries.append((asked[:, None] * self.parts + part).ravel())
         return _Windows(torch, keys, queries, cache.device)
 
-    def projected(self, attention: Any, x: Any, places: Any) -> Any:
+    def projected(self, attention: Module, x: Tensor, places: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         query, key, value = attention.qkv(x).view(len(x), 3, self.heads, self.head_width).unbind(1)
         query, key = self._module.apply_rotary_pos_emb_vision(query, key, *places)
         return query, key, value
 
-    def scale(self, attention: Any) -> float:
+    def scale(self, attention: Module) -> float:
         return float(attention.scaling)
 
-    def joined(self, attention: Any, found: Any, given: Any) -> Any:
+    def joined(self, attention: Module, found: Tensor, given: Tensor) -> Tensor:
         return attention.proj(found)
 
-    def first_scale(self, block: Any) -> Any:
+    def first_scale(self, block: Module) -> Callable[[Tensor], Tensor]:
         return _same
 
     second_scale = first_scale
 
-    def after(self, index: int, x: Any, slots: Any, cache: _Cache) -> None:
+    def after(self, index: int, x: Tensor, slots: Tensor, cache: _Cache) -> None:
         chosen = list(getattr(self._visual, "deepstack_visual_indexes", ()))
         if index in chosen:
             cache.put(f"deepstack {chosen.index(index)}", slots, self._visual.deepstack_merger_list[chosen.index(index)](x))
 
-    def finish(self, x: Any, slots: Any, cache: _Cache) -> None:
+    def finish(self, x: Tensor, slots: Tensor, cache: _Cache) -> None:
         cache.put("pooled", slots, self._visual.merger(x))
 
-    def result(self, cache: _Cache, order: Any) -> TowerOutput:
+    def result(self, cache: _Cache, order: Tensor) -> TowerOutput:
         count = len(cache.outputs) - 1
         return TowerOutput(
             cache.outputs["pooled"][order], [cache.outputs[f"deepstack {index}"][order] for index in range(count)]
         )
 
 
-def _same(x: Any) -> Any:
+def _same(x: Tensor) -> Tensor:
     return x
 
 
-def tower_of(model: Any, area_bias: float) -> Any:
+#: What runs a model.
+Tower = _Vit | _QwenTower
+
+
+def tower_of(model: Module, area_bias: float) -> Tower:
     """What runs the model.
 
     :raises Unsuitable: if it is of another kind, or in training mode.

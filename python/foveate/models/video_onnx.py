@@ -12,16 +12,22 @@ computed is decided as in :class:`.video.VideoEncoder`.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from os import PathLike, fspath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from . import vit
 from .common import Unsuitable, check_patch, check_tokens, library, normalised
-from .incremental import Incremental, part
+from .incremental import Incremental, Indices, part
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
+
+    from ..frame import TokenFrame
 
 _NAME = "models.video_onnx"
 #: Under this name the file says what :class:`VideoEncoder` must know.
@@ -30,7 +36,7 @@ _KEY = "foveate"
 _VERSION = 1
 
 
-def export(model: Any, path: str | PathLike[str]) -> None:
+def export(model: Module, path: str | PathLike[str]) -> None:
     """Writes the step of a model as an ONNX file.
 
     :param model: as for :class:`.video.VideoEncoder`, of timm, in float32 and on the CPU.
@@ -74,7 +80,7 @@ def export(model: Any, path: str | PathLike[str]) -> None:
     program.save(fspath(path))
 
 
-def _step(torch: Any, tower: Any, through: Any) -> Any:
+def _step(torch: Any, tower: Any, through: Callable[..., Tensor]) -> Module:
     """A module that computes some tokens: their features and their keys and values, given those of all."""
 
     class Step(torch.nn.Module):  # type: ignore[misc]
@@ -82,12 +88,12 @@ def _step(torch: Any, tower: Any, through: Any) -> Any:
             super().__init__()
             self.model = tower.model
 
-        def forward(self, texels: Any, places: Any, kept: Any, rows: Any, bias: Any) -> Any:
+        def forward(self, texels: Tensor, places: Tensor, kept: Tensor, rows: Any, bias: Any) -> Any:
             x = torch.cat([vit.prefix(self.model), vit.placed(self.model, texels, places)])
             pairs = []
             for index, block in enumerate(self.model.blocks):
 
-                def attend(query: Any, key: Any, value: Any, scale: float, index: int = index) -> Any:
+                def attend(query: Tensor, key: Tensor, value: Tensor, scale: float, index: int = index) -> Tensor:
                     pairs.append(torch.stack([key, value], 1))
                     keys, values = (
                         kept[:, index, kind].index_copy(0, rows, fresh).transpose(0, 1)
@@ -149,7 +155,7 @@ class VideoEncoder(Incremental):
         self._prefix = int(about["prefix"])
         self._has_prefix = 0 < self._prefix
 
-    def _check(self, frame: Any) -> None:
+    def _check(self, frame: TokenFrame) -> None:
         check_tokens(frame, _NAME)
         check_patch(frame, _NAME, self._about["patch"])
 
@@ -162,7 +168,7 @@ class VideoEncoder(Incremental):
         for kept in (self._pairs[self._prefix :], self._features[self._prefix :]):
             kept[targets] = kept[sources]
 
-    def _run(self, frame: Any, indices: NDArray[np.int64], slots: NDArray[np.int64], every: NDArray[np.int64]) -> None:
+    def _run(self, frame: TokenFrame, indices: Indices, slots: Indices, every: Indices) -> None:
         about, chosen = self._about, part(frame, indices)
         rows = np.concatenate([np.arange(self._prefix), self._prefix + slots])
         bias = np.zeros(self._prefix + len(every), np.float32)
@@ -180,6 +186,6 @@ class VideoEncoder(Incremental):
         features, pairs = self._session.run(["features", "pairs"], given)
         self._features[rows], self._pairs[rows] = features, pairs
 
-    def _result(self, order: NDArray[np.int64]) -> NDArray[np.float32]:
+    def _result(self, order: Indices) -> NDArray[np.float32]:
         rows = np.concatenate([np.arange(self._prefix), self._prefix + order])
         return self._features[rows][None]

@@ -10,7 +10,7 @@ At full resolution that is the model's own forward pass. Tokens of a larger step
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +18,18 @@ from numpy.typing import NDArray
 from ..frame import sizes_of
 from .common import MissingLibrary, Unsuitable, cells, check_patch, check_tokens, library, normalised, spans
 
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
+
+    from ..frame import TokenFrame
+
 _NAME = "models.vit"
 #: Parameter of the cubic kernel: what PyTorch takes with ``antialias=True``, as timm does.
 _CUBIC = -0.5
 
 
-def features(model: Any, frame: Any, area_bias: float = 0.0) -> Any:
+def features(model: Module, frame: TokenFrame, area_bias: float = 0.0) -> Tensor:
     """The model's features of a frame's tokens, as ``model.eval().forward_features`` computes them of a picture.
 
     :param model: a ``timm.models.vision_transformer.VisionTransformer``.
@@ -39,7 +45,7 @@ def features(model: Any, frame: Any, area_bias: float = 0.0) -> Any:
     check_model(model, area_bias)
     check_frame(model, frame)
     x = torch.cat([prefix(model), embedded(model, frame)])[None]
-    arguments: dict[str, Any] = {}
+    arguments: dict[str, Tensor] = {}
     if area_bias:
         areas = np.float32(area_bias) * log_area(frame)
         bias = np.concatenate([np.zeros(model.num_prefix_tokens, np.float32), areas])
@@ -50,20 +56,20 @@ def features(model: Any, frame: Any, area_bias: float = 0.0) -> Any:
     return model.norm(x)
 
 
-def embedded(model: Any, frame: Any) -> Any:
+def embedded(model: Module, frame: TokenFrame) -> Tensor:
     """What the first block gets of a frame's tokens, [N, D]: patch embeddings with their positions."""
     torch = library("torch", "torch", _NAME)
     mean, std = normalisation(model)
     texels = normalised(frame, _NAME, mean, std, f"{{ mean = {list(mean)}, std = {list(std)} }}")
     weight = model.patch_embed.proj.weight
 
-    def tensor(array: NDArray[Any]) -> Any:
+    def tensor(array: NDArray[Any]) -> Tensor:
         return torch.from_numpy(array).to(weight.device, weight.dtype)
 
     return placed(model, tensor(texels), tensor(place_weights(frame, *table_sizes(model))))
 
 
-def placed(model: Any, texels: Any, places: Any) -> Any:
+def placed(model: Module, texels: Tensor, places: Tensor) -> Tensor:
     """Patch embeddings with their positions, [N, D].
 
     :param texels: normalised, [N, 3, P, P]. :param places: :func:`place_weights`.
@@ -77,13 +83,13 @@ def placed(model: Any, texels: Any, places: Any) -> Any:
     return model.norm_pre(model.pos_drop(x + places @ table))
 
 
-def table_sizes(model: Any) -> tuple[tuple[int, int], int]:
+def table_sizes(model: Module) -> tuple[tuple[int, int], int]:
     """Rows and columns of a model's table of positions, and entries of its table of sizes, ``size_embed``, which
     :mod:`foveate.adapt` adds."""
     return tuple(model.patch_embed.grid_size), len(getattr(model, "size_embed", ()))
 
 
-def prefix(model: Any) -> Any:
+def prefix(model: Module) -> Tensor:
     """What the first block gets before the tokens, [prefix, D]: the class token and registers."""
     torch = library("torch", "torch", _NAME)
     found = [token[0] for token in (model.cls_token, model.reg_token) if token is not None]
@@ -93,7 +99,7 @@ def prefix(model: Any) -> Any:
     return model.norm_pre(model.pos_drop(x))
 
 
-def position_weights(frame: Any, grid: tuple[int, int]) -> NDArray[np.float32]:
+def position_weights(frame: TokenFrame, grid: tuple[int, int]) -> NDArray[np.float32]:
     """How much of each entry of a table of positions belongs to each token, [N, rows * columns].
 
     Cubic interpolation at the centres of the cells under a token, and the mean of these; the table spans the cells of the
@@ -107,7 +113,7 @@ def position_weights(frame: Any, grid: tuple[int, int]) -> NDArray[np.float32]:
     return (down[:, :, None] * across[:, None, :]).reshape(len(down), -1).astype(np.float32)
 
 
-def place_weights(frame: Any, grid: tuple[int, int], sizes: int) -> NDArray[np.float32]:
+def place_weights(frame: TokenFrame, grid: tuple[int, int], sizes: int) -> NDArray[np.float32]:
     """How much of each entry of the tables of positions and of sizes belongs to each token, [N, rows * columns + sizes].
 
     Entry k of the table of sizes is for tokens whose side is 2 ** (k + 1) cells; others are interpolated by the logarithm of
@@ -122,7 +128,7 @@ def place_weights(frame: Any, grid: tuple[int, int], sizes: int) -> NDArray[np.f
     return np.concatenate([positions, shares.astype(np.float32)], axis=1)
 
 
-def log_area(frame: Any) -> NDArray[np.float32]:
+def log_area(frame: TokenFrame) -> NDArray[np.float32]:
     """The logarithm of each token's area, in cells of the finest grid, [N]: minus infinity without a real pixel.
 
     Added to a token's logit, it makes a token of area n count n times: proportional attention of "Token Merging: Your
@@ -135,7 +141,7 @@ def log_area(frame: Any) -> NDArray[np.float32]:
         return np.log(area).astype(np.float32)
 
 
-def owners(frame: Any) -> NDArray[np.int64]:
+def owners(frame: TokenFrame) -> NDArray[np.int64]:
     """The token at the centre of each cell of the finest grid, the finest one where several are, [rows, columns]; -1 where
     none is."""
     grid, tokens = cells(frame), frame.tokens
@@ -155,7 +161,7 @@ def owners(frame: Any) -> NDArray[np.int64]:
     return found
 
 
-def paint(frame: Any, values: Any) -> Any:
+def paint(frame: TokenFrame, values: Tensor) -> Tensor:
     """What a model says of each token, painted where the tokens lie: a dense map for heads that need one.
 
     :param values: [N, ...] of an array or a tensor of floats, without the prefix.
@@ -178,7 +184,7 @@ def paint(frame: Any, values: Any) -> Any:
     return painted
 
 
-def check_frame(model: Any, frame: Any) -> None:
+def check_frame(model: Module, frame: TokenFrame) -> None:
     """Checks that a frame has tokens of the model's side.
 
     :raises Unsuitable: if not.
@@ -187,7 +193,7 @@ def check_frame(model: Any, frame: Any) -> None:
     check_patch(frame, _NAME, model.patch_embed.patch_size[0])
 
 
-def check_model(model: Any, area_bias: float) -> None:
+def check_model(model: Module, area_bias: float) -> None:
     """Checks that :func:`features` can run a model.
 
     :raises Unsuitable: if not.
@@ -212,7 +218,7 @@ def check_model(model: Any, area_bias: float) -> None:
         raise MissingLibrary(f"{_NAME} needs blocks that take `attn_mask` for area_bias: pip install 'timm>=1.0.31'")
 
 
-def normalisation(model: Any) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def normalisation(model: Module) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """What the model's weights were trained with."""
     config = getattr(model, "pretrained_cfg", None) or {}
     found = config if isinstance(config, dict) else vars(config)

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import base64
 import io
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .common import library
 from .qwen import Rows, check_has_grid, embeddings, split, tensors
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def multi_modal(rows: Rows, output: Any) -> dict[str, Any]:
@@ -53,7 +56,7 @@ def cached_part(uuid: str, kind: str = "image_embeds") -> dict[str, Any]:
     return {"type": kind, kind: None, "uuid": uuid}
 
 
-def _encoded(tensor: Any) -> str:
+def _encoded(tensor: Tensor) -> str:
     """As vLLM's ``tensor2base64`` does."""
     file = io.BytesIO()
     # A clone, because a part of a tensor is saved with all of it.

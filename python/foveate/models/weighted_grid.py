@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .common import Unsuitable
 
+if TYPE_CHECKING:
+    from ..frame import TokenFrame
+
 _NAME = "models.weighted_grid"
 
 
 def weights(
-    frame: Any,
+    frame: TokenFrame,
     rows: int,
     columns: int,
     box: Sequence[float] | None = None,
