@@ -22,13 +22,14 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from . import abi, feedback, picture
 from .control import deadline_in
 from .errors import BrokenSegment, Ended, FoveateError, NoDaemon, Refused, TimedOut, Unavailable
 from .frame import Frame
 from .ring import frame_of, head_of
-from .segment import Placement, SegmentInfo, described
+from .segment import Placement, PlanePlacement, SegmentInfo, described
 from .steered import Steered
 
 #: Magic, flags, run, sequence, base, epoch, counts of tokens, records and texels, planes.
@@ -65,9 +66,9 @@ class _Held:
     info: SegmentInfo
     placement: Placement
     head: Any
-    tokens: Any
+    tokens: NDArray[np.void]
     #: Bytes of each plane; the texels come first.
-    planes: tuple[Any, ...]
+    planes: tuple[memoryview, ...]
 
     def frame(self) -> Frame:
         arrays = {}
@@ -180,7 +181,7 @@ class _Cursor:
             raise BrokenSegment(f"the message ends after {len(self._payload)} bytes, in the middle")
         return memoryview(self._payload)[start : self._offset]
 
-    def array(self, dtype: Any, count: int) -> Any:
+    def array(self, dtype: DTypeLike, count: int) -> NDArray[Any]:
         return np.frombuffer(self.take(count * np.dtype(dtype).itemsize), dtype)
 
     def finish(self) -> None:
@@ -243,7 +244,7 @@ def _changed(payload: bytes, head: tuple[Any, ...], before: _Held) -> _Held:
     return _Held(run, sequence, before.info, placement, slot, tokens, tuple(items))
 
 
-def _size(plane: Any, token_count: int) -> int:
+def _size(plane: PlanePlacement, token_count: int) -> int:
     size: int = (token_count if plane.count is None else plane.count) * plane.strides[0]
     return size
 
@@ -252,7 +253,7 @@ def _check_counts(count: int, slot: Any, placement: Placement) -> None:
     _ensure(count == slot.token_count and count <= placement.capacity, "token_count", count)
 
 
-def _check_tokens(tokens: Any, slot: Any, info: SegmentInfo) -> None:
+def _check_tokens(tokens: NDArray[np.void], slot: Any, info: SegmentInfo) -> None:
     """Checks the records: what reads a frame sizes arrays by them, and indexes with them."""
     fixation_count = min(max(slot.fixation_count, 1), abi.FOVEAE_MAX)
     is_named = tokens["fovea"] < fixation_count

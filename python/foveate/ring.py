@@ -12,21 +12,24 @@ import platform
 import struct
 import threading
 from collections import namedtuple
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from . import abi, codes
 from .errors import BrokenSegment, Lapped
-from .frame import Bounds, Fixation, Frame
+from .frame import Bounds, Fixation, Frame, Texels
 from .segment import Segment, SegmentInfo, unpadded
 
 #: Failed copies in a row after which a read gives up: a working reader loses one in a thousand.
 _TRIES_MAX = 64
 
 
-def _offset_of(struct: Any, field: str) -> int:
+def _offset_of(struct: np.dtype[Any], field: str) -> int:
     """Offset of ``field`` in ``struct``, in bytes."""
+    assert struct.fields is not None
     return int(struct.fields[field][1])
 
 
@@ -49,14 +52,14 @@ _COPIED = [
 ]
 
 
-def _form(dtype: Any, fields: Any) -> struct.Struct:
+def _form(dtype: np.dtype[np.void], fields: Iterable[str]) -> struct.Struct:
     """``fields`` of a structured type; those that are structs themselves come as bytes."""
     sizes = [dtype[name].char if dtype[name].char != "V" else f"{dtype[name].itemsize}s" for name in fields]
     return struct.Struct("<" + "".join(sizes).replace("L", "Q"))
 
 
 _HEAD = _form(abi.SLOT_HEADER, _HEAD_FIELDS)
-_FIXATION = _form(abi.FIXATION_BLOCK, abi.FIXATION_BLOCK.names)
+_FIXATION = _form(abi.FIXATION_BLOCK, abi.FIXATION_BLOCK.names or ())
 
 
 def _no_fence() -> None:
@@ -263,11 +266,11 @@ class Ring:
         lock: int = self._segment.words.item(self._slot(sequence) // 8)
         return lock
 
-    def _words(self, sequence: int, offset: int, size: int) -> Any:
+    def _words(self, sequence: int, offset: int, size: int) -> NDArray[np.uint64]:
         start = (self._slot(sequence) + offset) // 8
         return self._segment.words[start : start + -(-size // 8)]
 
-    def _planes(self, sequence: int, token_count: int) -> dict[str, Any]:
+    def _planes(self, sequence: int, token_count: int) -> dict[str, Texels]:
         slot, words = self._slot(sequence), self._segment.words
         return {
             plane.name: np.ndarray(
@@ -295,7 +298,7 @@ def head_of(slot: bytes) -> Any:
     return _SlotHead._make(_HEAD.unpack_from(slot))
 
 
-def frame_of(info: SegmentInfo, head: Any, tokens: Any, planes: dict[str, Any]) -> Frame:
+def frame_of(info: SegmentInfo, head: Any, tokens: NDArray[np.void], planes: dict[str, Texels]) -> Frame:
     """The frame of a slot with this header."""
     return Frame(
         info=info,

@@ -235,7 +235,7 @@ def _checked_size(descriptor: int) -> int:
     return size
 
 
-def _parsed(header: Any, file_bytes: int, segment: bytes) -> tuple[SegmentInfo, Placement]:
+def _parsed(header: np.void, file_bytes: int, segment: bytes) -> tuple[SegmentInfo, Placement]:
     """Parses ``header`` and the blocks of ``segment``, and checks them against the ABI and ``file_bytes`` bytes."""
     _check_version(header)
     _check_sizes(header, file_bytes)
@@ -277,7 +277,7 @@ def _parsed(header: Any, file_bytes: int, segment: bytes) -> tuple[SegmentInfo, 
     return info, placement
 
 
-def _grid(header: Any) -> tuple[int, int] | None:
+def _grid(header: np.void) -> tuple[int, int] | None:
     """Columns and rows of the tokens; None if they form no grid."""
     columns, rows = int(header["grid_columns"]), int(header["grid_rows"])
     if columns == rows == 0:
@@ -286,20 +286,20 @@ def _grid(header: Any) -> tuple[int, int] | None:
     return columns, rows
 
 
-def _foveae(header: Any) -> int:
+def _foveae(header: np.void) -> int:
     foveae = int(header["fovea_capacity"])
     _ensure(1 <= foveae <= abi.FOVEAE_MAX, "fovea_capacity", foveae)
     return foveae
 
 
-def _pixel_aspect(header: Any) -> tuple[int, int]:
+def _pixel_aspect(header: np.void) -> tuple[int, int]:
     """Width and height of a pixel; square where the source does not say."""
     width, height = int(header["pixel_aspect_width"]), int(header["pixel_aspect_height"])
     _ensure((width == 0) == (height == 0), "pixel_aspect_width : pixel_aspect_height", (width, height))
     return (width, height) if width else (1, 1)
 
 
-def _color(header: Any) -> Color | None:
+def _color(header: np.void) -> Color | None:
     """What the samples mean. Numbers of later versions count as unknown."""
     code, assumed = int(header["color_matrix"]), int(header["color_assumed"])
     matrix = codes.COLOR_MATRICES.get(code)
@@ -314,12 +314,12 @@ def _color(header: Any) -> Color | None:
     )
 
 
-def _named(names: dict[int, str], header: Any, field: str) -> str:
+def _named(names: dict[int, str], header: np.void, field: str) -> str:
     """What the number in ``field`` stands for."""
     return names.get(int(header[field])) or _malformed(field, header[field])
 
 
-def _check_version(header: Any) -> None:
+def _check_version(header: np.void) -> None:
     magic = bytes(header["magic"])
     if magic != abi.MAGIC:
         raise BrokenSegment(f"not a Foveate segment: it begins with {magic!r}")
@@ -331,7 +331,7 @@ def _check_version(header: Any) -> None:
         )
 
 
-def _check_sizes(header: Any, file_bytes: int) -> None:
+def _check_sizes(header: np.void, file_bytes: int) -> None:
     """Checks that the slots fill the segment and that the records fit in a slot."""
 
     def is_at(field: str, expected: int) -> None:
@@ -352,12 +352,12 @@ def _check_sizes(header: Any, file_bytes: int) -> None:
     _ensure(1 <= capacity <= abi.TOKEN_CAPACITY_MAX and _records_end(header) <= stride, "token_capacity", capacity)
 
 
-def _records_end(header: Any) -> int:
+def _records_end(header: np.void) -> int:
     """End of the records, in bytes from the start of a slot."""
     return int(header["records_offset"]) + int(header["token_capacity"]) * abi.TOKEN.itemsize
 
 
-def _placement(header: Any) -> Placement:
+def _placement(header: np.void) -> Placement:
     """The layout of a slot, after checking that the first plane is dense [capacity, 3, P, P]."""
     plane_count = int(header["plane_count"])
     _ensure(1 <= plane_count <= len(header["planes"]), "plane_count", plane_count)
@@ -383,7 +383,7 @@ def _placement(header: Any) -> Placement:
     )
 
 
-def _plane_info(entry: Any) -> PlaneInfo:
+def _plane_info(entry: np.void) -> PlaneInfo:
     """Parses a checked entry."""
     return PlaneInfo(
         name=_text(entry, "name"),
@@ -393,7 +393,7 @@ def _plane_info(entry: Any) -> PlaneInfo:
     )
 
 
-def _plane_placement(header: Any, entry: Any) -> PlanePlacement:
+def _plane_placement(header: np.void, entry: np.void) -> PlanePlacement:
     """The location of a plane, after checking that it is after the records and inside the slot, with room for every
     item."""
     dtype = codes.DTYPES.get(int(entry["dtype"])) or _malformed("planes.dtype", entry["dtype"])
@@ -415,7 +415,7 @@ def _plane_placement(header: Any, entry: Any) -> PlanePlacement:
     return PlanePlacement(_text(entry, "name"), dtype, offset, count, tuple(shape[1:]), (stride, *strides[1:]))
 
 
-def _camera(header: Any, segment: bytes) -> Camera | None:
+def _camera(header: np.void, segment: bytes) -> Camera | None:
     """The camera model, if the segment has one."""
     block = header["camera"]
     if int(block["kind"]) == codes.CAMERA_NONE:
@@ -437,7 +437,7 @@ def _camera(header: Any, segment: bytes) -> Camera | None:
     )
 
 
-def _channels(header: Any, segment: bytes) -> tuple[int, tuple[str, ...]]:
+def _channels(header: np.void, segment: bytes) -> tuple[int, tuple[str, ...]]:
     """Side of a cell, and the names of the channels; 0 and none without their plane."""
     planes = [entry for entry in header["planes"][: int(header["plane_count"])] if _text(entry, "name") == "channels"]
     if not planes:
@@ -451,11 +451,11 @@ def _channels(header: Any, segment: bytes) -> tuple[int, tuple[str, ...]]:
     return cell, tuple(_decoded(name, "channels.names") for name in block["names"][:count])
 
 
-def _text(struct: Any, field: str) -> str:
+def _text(struct: np.void, field: str) -> str:
     return _decoded(struct[field], field)
 
 
-def _decoded(text: Any, field: str) -> str:
+def _decoded(text: bytes, field: str) -> str:
     padded = bytes(text)
     try:
         return unpadded(padded).decode("utf-8")
