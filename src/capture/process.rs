@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, TryRecvError};
@@ -15,7 +16,7 @@ use foveate_core::clock::monotonic_ns;
 use foveate_core::depth::pairing::WAITING_MAX;
 use foveate_core::mask::{Mask, MaskFill};
 use foveate_core::source::SourceLimits;
-use foveate_socket::{receive, send};
+use foveate_socket::{discard, receive, send};
 use foveate_source::frame::{FrameLayout, SampleFormat, buffer_bytes_max};
 use foveate_source::ledger::{AcceptedFrame, Ledger, Violation};
 use foveate_source::pool::PoolLimits;
@@ -60,6 +61,9 @@ const BUFFER_BYTES_MAX: u64 = 1 << 30;
 
 /// How long the thread waits for a message before it looks whether to stop, and for changed masks.
 const POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+
+/// How soon a descriptor is asked for again.
+const DESCRIPTOR_INTERVAL: Duration = Duration::from_millis(50);
 
 /// How often a process says at least that it is alive.
 const HEARTBEAT: Duration = Duration::from_millis(250);
@@ -111,6 +115,8 @@ struct Link {
     memory: MemoryWatch,
     /// Whether a frame without its masks was logged.
     has_refused: bool,
+    /// Whether there was a descriptor for the newest buffer.
+    has_descriptors: bool,
     message: Vec<u8>,
 }
 
@@ -165,6 +171,7 @@ impl ProcessSession {
             match self.take_messages(link, &mut on_frame) {
                 Ok(ReceiveOutcome::HasMore) => {}
                 Ok(ReceiveOutcome::HasAll) => link.check_memory(self.spec.limits)?,
+                Ok(ReceiveOutcome::NoDescriptor) => self.await_descriptor(link),
                 Ok(ReceiveOutcome::Last(end)) => return Ok(end),
                 Ok(ReceiveOutcome::HungUp) => return Err(link.crash(self.spec.limits).into()),
                 Err(violation) => {
@@ -182,6 +189,22 @@ impl ProcessSession {
                 return Err(ProcessError::Hung { seconds, words }.into());
             }
         }
+    }
+
+    /// Leaves the message of a new buffer to the next turn. Its process waits, and counts the frames that it drops.
+    fn await_descriptor(&self, link: &mut Link) {
+        if std::mem::replace(&mut link.has_descriptors, false) {
+            tracing::warn!(
+                stream = self.spec.stream,
+                reason = "this process has no descriptor left for a buffer of the source",
+                remedy =
+                    "raise the limit of open files (LimitNOFILE= of the service, or ulimit -n)",
+                "cannot take frames until one is closed"
+            );
+        }
+        // It is not the source that hangs.
+        link.heard = Instant::now();
+        thread::sleep(DESCRIPTOR_INTERVAL);
     }
 
     fn start(&self) -> Result<Link, CaptureError> {
@@ -238,6 +261,7 @@ impl ProcessSession {
             second: Second::after(0),
             memory: MemoryWatch::new(),
             has_refused: false,
+            has_descriptors: true,
             message,
         })
     }
@@ -250,15 +274,20 @@ impl ProcessSession {
     ) -> Result<ReceiveOutcome, Violation> {
         let mut bytes = [0; FROM_SOURCE_BYTES_MAX];
         for _ in 0..MESSAGES_AT_ONCE {
-            let (len, descriptor) = match receive(&link.socket, &mut bytes, RecvFlags::DONTWAIT) {
+            // Looked at first: the kernel would drop a descriptor for which this process has no room.
+            let flags = RecvFlags::DONTWAIT | RecvFlags::PEEK;
+            let (len, descriptor) = match receive(&link.socket, &mut bytes, flags) {
                 Ok((0, _)) => return Ok(ReceiveOutcome::HungUp),
                 Ok(received) => received,
                 Err(Errno::AGAIN) => return Ok(ReceiveOutcome::HasAll),
+                Err(Errno::MFILE) => return Ok(ReceiveOutcome::NoDescriptor),
                 // It ended before it had read all: the kernel says so once, before what it has sent.
                 Err(Errno::CONNRESET) => continue,
                 Err(_) => return Ok(ReceiveOutcome::HungUp),
             };
+            let _ = discard(&link.socket);
             link.heard = Instant::now();
+            link.has_descriptors = true;
             link.second.messages += 1;
             // A longer one was cut.
             let message = FromSource::decode(&bytes[..len.min(FROM_SOURCE_BYTES_MAX)])?;
@@ -404,6 +433,8 @@ enum ReceiveOutcome {
     HasMore,
     /// All messages were received.
     HasAll,
+    /// The next one brings a descriptor, and this process has as many as it may.
+    NoDescriptor,
     /// The process has said that it ends.
     Last(End),
     /// It has closed its socket without a word.

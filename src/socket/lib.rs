@@ -4,10 +4,10 @@ use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::io::retry_on_intr;
+use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
 
 /// An unconnected socket that closes on exec.
@@ -47,7 +47,8 @@ pub fn send(
 ///
 /// # Errors
 ///
-/// Those of the system.
+/// Those of the system, and `MFILE` if a descriptor came that this process cannot have. With [`RecvFlags::PEEK`] the datagram is still
+/// there then.
 pub fn receive(
     socket: impl AsFd,
     buffer: &mut [u8],
@@ -65,5 +66,17 @@ pub fn receive(
         _ => None,
     });
     let descriptor = descriptors.next().and_then(|mut descriptors| descriptors.next());
+    if descriptor.is_none() && message.flags.contains(ReturnFlags::CTRUNC) {
+        return Err(Errno::MFILE);
+    }
     Ok((message.bytes, descriptor))
+}
+
+/// Drops the next datagram, if there is one.
+///
+/// # Errors
+///
+/// Those of the system.
+pub fn discard(socket: impl AsFd) -> rustix::io::Result<()> {
+    retry_on_intr(|| rustix::net::recv(&socket, &mut [0; 1], RecvFlags::DONTWAIT)).map(drop)
 }

@@ -300,6 +300,42 @@ fn a_limit_of_processes_is_named_and_the_stream_comes_back() {
     daemon.stop();
 }
 
+/// Frames that are read one by one come in buffers of their own.
+#[test]
+fn a_buffer_for_which_there_is_no_descriptor_waits_for_one() {
+    let place = Place::new();
+    let mut feed = Feed::open(&place.path("fed"));
+    let fed = format!(
+        "[[stream]]\nname = 'fed'\nbackend = 'cpu'\nisolation = 'process'\nrestart = false\n\
+         pipeline = 'filesrc location={} blocksize=3072 ! rawvideoparse format=gray8 \
+         width={WIDTH} height={HEIGHT} framerate=30/1 ! appsink name=frames sync=false'\n",
+        place.path("fed").display()
+    );
+    let daemon = place.daemon(&fed);
+    let mut follower = daemon.subscribe("fed/main");
+    let picture = vec![9; WIDTH * HEIGHT];
+    // The rings take descriptors, which the second frame finds made.
+    for frame_seq in 1..=2 {
+        feed.send(&picture);
+        assert_eq!(follower.next_frame().head.stamp.frame_seq, frame_seq);
+    }
+    let pid = Pid::from_raw(daemon.process.id().try_into().unwrap());
+    let few = Rlimit { current: Some(3), ..getrlimit(Resource::Nofile) };
+    let before = prlimit(pid, Resource::Nofile, few).unwrap();
+    for _ in 3..=8 {
+        feed.send(&picture);
+    }
+    daemon.process.stderr.wait_for("no descriptor left for a buffer of the source");
+    prlimit(pid, Resource::Nofile, before).unwrap();
+    for frame_seq in 3..=8 {
+        assert_eq!(follower.next_frame().head.stamp.frame_seq, frame_seq);
+    }
+    let listing = daemon.listing("fed");
+    assert_eq!((listing.state, listing.counts.frames_dropped), (StreamState::Live, 0));
+    assert!(listing.restarts.values().all(|count| *count == 0), "{:?}", listing.restarts);
+    daemon.stop();
+}
+
 /// Neither its log nor GStreamer's registry can be written.
 #[test]
 fn a_full_disk_ends_no_source_process() {

@@ -214,10 +214,9 @@ fn silent_scrapers_time_out() {
 fn metrics_recover_from_exhausted_descriptors() {
     let film = film(2);
     let place = Place::new();
-    // A process of the source would go on taking descriptors, one for each buffer.
-    let (daemon, mut feed) = fed_daemon_with(&place, &film, "isolation = 'none'\n");
+    let (daemon, mut feed) = fed_daemon(&place, &film);
     let address = metrics_address(&daemon);
-    // The pipeline and the rings of both views take descriptors, which the second frame finds made.
+    // The rings of both views take descriptors, which the second frame finds made.
     feed_all(&daemon, &mut feed, &film);
     let pid = Pid::from_raw(daemon.process.id().try_into().unwrap());
     let few = Rlimit { current: Some(3), ..getrlimit(Resource::Nofile) };
@@ -302,13 +301,9 @@ fn film(count: usize) -> Film {
 
 /// A daemon with stream `a` that shows what is fed, and views `main` and `other`.
 fn fed_daemon<'a>(place: &'a Place, film: &Film) -> (Daemon<'a>, Feed) {
-    fed_daemon_with(place, film, "")
-}
-
-fn fed_daemon_with<'a>(place: &'a Place, film: &Film, keys: &str) -> (Daemon<'a>, Feed) {
     let feed = Feed::open(&place.path("feed"));
     let views = [view("main", "budget = 20"), view("other", "budget = 20")].concat();
-    let stream = stream("a", &fed(place, "feed", film), &format!("backend = 'cpu'\n{keys}{views}"));
+    let stream = stream("a", &fed(place, "feed", film), &format!("backend = 'cpu'\n{views}"));
     (place.daemon(&format!("{METRICS}{stream}")), feed)
 }
 
