@@ -6,7 +6,7 @@
 //! The frame that is about to be looked at has not been seen yet: up to it, motion goes on as before.
 
 use crate::feedback::Feedback;
-use crate::motion::{Motion, Motions, Unknown};
+use crate::motion::{Motion, Motions, Unknown, length};
 use foveate_core::geometry::affine::Affine;
 use foveate_core::geometry::attention::AttentionMap;
 use foveate_core::geometry::extent::Extent;
@@ -155,9 +155,4 @@ struct MovingObject {
     from: (f64, f64),
     /// Motion against the picture; `None` if the object moves with the picture.
     shift: Option<(f64, f64)>,
-}
-
-/// Rounded in the same way on every machine, unlike `hypot`.
-fn length(x: f64, y: f64) -> f64 {
-    (x * x + y * y).sqrt()
 }

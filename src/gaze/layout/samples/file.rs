@@ -6,7 +6,7 @@ use safetensors::tensor::{Dtype, SafeTensors};
 
 use super::{ROWS_MAX, Samples};
 use foveate_core::file;
-use foveate_core::value::clipped;
+use foveate_core::value::shown;
 
 /// Longest file, in bytes: eight times the largest table.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -27,12 +27,11 @@ impl Samples {
     ///
     /// If it cannot be read or is not a table, with what was expected.
     pub fn load(file: &Path) -> Result<Self, String> {
-        let shown = file.to_string_lossy();
-        let shown = clipped(&shown);
+        let name = shown(&file.to_string_lossy());
         let bytes = file::read(file, FILE_BYTES_MAX)
-            .map_err(|error| format!("cannot read {shown}: {error}"))?;
+            .map_err(|error| format!("cannot read {name}: {error}"))?;
         let samples = Self::from_bytes(&bytes);
-        let samples = samples.map_err(|error| format!("unusable table {shown}: {error}"))?;
+        let samples = samples.map_err(|error| format!("unusable table {name}: {error}"))?;
         Ok(Self { file: file.to_owned(), ..samples })
     }
 
@@ -109,7 +108,7 @@ fn npy(bytes: &[u8]) -> Result<Array<'_>, String> {
     let is_double = match dtype {
         "<f4" => false,
         "<f8" => true,
-        other => return Err(format!("numbers of {:?} ({EXPECTED})", clipped(other))),
+        other => return Err(format!("numbers of {:?} ({EXPECTED})", shown(other))),
     };
     if !value("fortran_order").ok_or_else(damaged)?.starts_with("False") {
         return Err(
