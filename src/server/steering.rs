@@ -7,7 +7,7 @@ use super::directory::{StreamEntry, ViewEntry};
 use super::lease::ClientIdentity;
 use crate::channel::FEEDBACK_PENDING_MAX;
 use foveate::messages::{
-    Attend, AttendTokens, Inject, Look, Refusal, RefusalReason, TTL_MS_DEFAULT, Weigh,
+    Attend, AttendTokens, Inject, Look, Looking, Refusal, RefusalReason, TTL_MS_DEFAULT, Weigh,
     is_coming_back,
 };
 use foveate_control::{StreamState, numbers};
@@ -36,23 +36,12 @@ enum FeedbackKind {
     Release,
 }
 
-/// Feedback on its way to the frame loop.
-#[derive(Clone, Debug)]
-pub(super) struct SteeringOutcome {
-    /// Ticket of the message in the channel of the view.
-    pub(super) ticket: u64,
-    /// The points in pixels, or the greatest peak of the map.
-    pub(super) points: Points,
-    /// The newest frame, if it was taken for that because the frame that it names is too old.
-    pub(super) taken_for: Option<u64>,
-}
-
 /// The frame that feedback counts for.
 #[derive(Clone, Copy, Debug)]
 struct NamedFrame {
     /// The named frame; `None` for the newest, if the message named none.
     frame: Option<u64>,
-    /// The frame used instead of one that is too old, as in [`SteeringOutcome`].
+    /// The frame used instead of one that is too old, as in [`Looking`].
     taken_for: Option<u64>,
 }
 
@@ -65,12 +54,13 @@ pub(super) struct SteeringRequest<'a> {
 }
 
 impl SteeringRequest<'_> {
-    /// `look`.
-    pub(super) fn look(self, look: &Look) -> Result<SteeringOutcome, Refusal> {
+    /// `look`. Returns the ticket of the message in the channel of the view, and the answer.
+    pub(super) fn look(self, look: &Look) -> Result<(u64, Looking), Refusal> {
+        look.check()?;
         let image = self.accepts(FeedbackKind::Look)?;
         self.check_known(look.frame)?;
         self.check_count(look.points.len())?;
-        let transform = self.transform(look.ego_motion(), image)?;
+        let transform = self.transform(look.ego_motion()?, image)?;
         let named = self.named(look.frame, look.strict, transform.is_some())?;
         let (mut points, size) = places_of(look, image)?;
         if let Some(transform) = &transform {
@@ -88,22 +78,18 @@ impl SteeringRequest<'_> {
         let area = LookArea { size, share: look.share };
         let feedback = Feedback::Look { points: points.clone(), hold_ns, frame_seq, area };
         let ticket = self.send(feedback, image, transform.is_some())?;
-        Ok(SteeringOutcome { ticket, points, taken_for: named.taken_for })
+        Ok((ticket, self.looking(&points, named)))
     }
 
     /// `attend`.
-    pub(super) fn attend(
-        self,
-        attend: &Attend,
-        payload: &[u8],
-    ) -> Result<SteeringOutcome, Refusal> {
+    pub(super) fn attend(self, attend: &Attend, payload: &[u8]) -> Result<(u64, Looking), Refusal> {
         let image = self.accepts(FeedbackKind::Map)?;
         self.check_known(attend.frame)?;
         let [rows, columns] = attend.shape;
         let region = attend.region.unwrap_or(Region::of(image));
         let weights = numbers(attend.dtype, payload)?;
         let map = AttentionMap::new(Extent::new(columns, rows), region, image, weights);
-        let transform = self.transform(attend.ego_motion(), image)?;
+        let transform = self.transform(attend.ego_motion()?, image)?;
         let named = self.named(attend.frame, attend.strict, transform.is_some())?;
         self.send_map(map, image, named, transform)
     }
@@ -113,7 +99,7 @@ impl SteeringRequest<'_> {
         self,
         attend: &AttendTokens,
         payload: &[u8],
-    ) -> Result<SteeringOutcome, Refusal> {
+    ) -> Result<(u64, Looking), Refusal> {
         let image = self.accepts(FeedbackKind::Map)?;
         self.check_known(Some(attend.frame))?;
         let known = self.view.channel().newest_planned_frame();
@@ -132,7 +118,7 @@ impl SteeringRequest<'_> {
         };
         let scores = numbers(attend.dtype, payload)?;
         let map = AttentionMap::painted(&shown.plan, image, &scores);
-        let transform = self.transform(attend.ego_motion(), image)?;
+        let transform = self.transform(attend.ego_motion()?, image)?;
         let named = self.named(Some(attend.frame), attend.strict, transform.is_some())?;
         self.send_map(map, image, named, transform)
     }
@@ -337,34 +323,41 @@ impl SteeringRequest<'_> {
         self,
         map: Result<AttentionMap, AttentionError>,
         image: Extent,
-        NamedFrame { frame, taken_for }: NamedFrame,
+        named: NamedFrame,
         transform: Option<EgoTransform>,
-    ) -> Result<SteeringOutcome, Refusal> {
+    ) -> Result<(u64, Looking), Refusal> {
         let mut map = map.map_err(|error| Refusal::new(reason_of(error), error.to_string()))?;
         if let Some(transform) = &transform {
             map = transform.map_now(&map).ok_or_else(|| out_of_picture("nothing of the map"))?;
         }
         let peak = map.peak();
-        let frame_seq = frame.unwrap_or_else(|| self.view.channel().newest_frame());
+        let frame_seq = named.frame.unwrap_or_else(|| self.view.channel().newest_frame());
         let feedback = Feedback::Attend { map: Arc::new(map), frame_seq, lies_in: None };
         let ticket = self.send(feedback, image, transform.is_some())?;
-        Ok(SteeringOutcome { ticket, points: Points::from_iter([(peak.x, peak.y)]), taken_for })
+        Ok((ticket, self.looking(&[(peak.x, peak.y)], named)))
+    }
+
+    /// The answer before the decision.
+    fn looking(self, points: &[(f64, f64)], named: NamedFrame) -> Looking {
+        let (view, points) = (self.view.name().clone(), points.to_vec());
+        Looking { view, points, fixations: Vec::new(), taken_for: named.taken_for }
     }
 
     /// What the ego motion of a message does to places of a picture of `image` pixels; `None` without one.
     fn transform(
         self,
-        motion: Result<Option<EgoMotion>, String>,
+        motion: Option<EgoMotion>,
         image: Extent,
     ) -> Result<Option<EgoTransform>, Refusal> {
-        let bad_request = |error: String| Refusal::new(RefusalReason::BadRequest, error);
-        let Some(motion) = motion.map_err(bad_request)? else { return Ok(None) };
+        let Some(motion) = motion else { return Ok(None) };
         let rays = match motion {
             EgoMotion::Homography(_) => None,
             EgoMotion::Rotation(_) => Some(self.rays(image)?),
         };
         let transform = EgoTransform::of(motion, image, rays);
-        transform.map(Some).map_err(|error| bad_request(error.to_string()))
+        transform
+            .map(Some)
+            .map_err(|error| Refusal::new(RefusalReason::BadRequest, error.to_string()))
     }
 
     /// The rays of the stream's camera in pictures of `image` pixels.
@@ -429,11 +422,6 @@ fn places_of(look: &Look, image: Extent) -> Result<(Points, Option<(f64, f64)>),
     } else {
         (1.0, 1.0)
     };
-    let reason = match look.region {
-        Some(region) if !region.has_area() => RefusalReason::BadBox,
-        _ => RefusalReason::BadRequest,
-    };
-    look.check().map_err(|error| Refusal::new(reason, error))?;
     let Some(Region { x0, y0, x1, y1 }) = look.region else {
         return Ok((look.points.iter().map(|(x, y)| (x * width, y * height)).collect(), None));
     };

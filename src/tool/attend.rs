@@ -82,8 +82,11 @@ pub(super) fn run(
     let numbers = read(&arguments.map)?;
     let mut client = Client::connect(socket)?;
     let looking = send(&mut client, arguments, &numbers)?;
-    let Looking { view, x, y, .. } = &looking;
-    let written = writeln!(out, "{view} is asked to look at {x:.2}, {y:.2}");
+    let view = &looking.view;
+    let written = looking
+        .points
+        .iter()
+        .try_for_each(|(x, y)| writeln!(out, "{view} is asked to look at {x:.2}, {y:.2}"));
     written.and_then(|()| write_outcome(out, &looking, arguments.wait)).map_err(ToolError::Output)
 }
 

@@ -72,7 +72,7 @@ fn a_map_takes_effect_at_the_next_decision() {
         if asked.is_none() {
             let map = map_around(obeyed);
             let looking = stage.client.attend(map_of(frame_seq), &map).unwrap();
-            asked = Some((frame_seq, (snapped(looking.x), snapped(looking.y))));
+            asked = Some((frame_seq, (snapped(looking.points[0].0), snapped(looking.points[0].1))));
         }
     }
     assert!(5 < obeyed, "{obeyed}");
@@ -95,7 +95,10 @@ fn scores_lead_the_view_to_the_highest_token() {
         let ask = attend_tokens(frame_seq, NumberFormat::F32);
         let looking = stage.client.attend_tokens(ask, &bytes).unwrap();
         let target = frame.records[best];
-        assert!(holds(&target, looking.x, looking.y), "{looking:?} is not in {target:?}");
+        assert!(
+            holds(&target, looking.points[0].0, looking.points[0].1),
+            "{looking:?} is not in {target:?}"
+        );
 
         let before = frame.head.fixation();
         if before.reason == FixationReason::Attend {
