@@ -850,6 +850,19 @@ static bool foveate__find(struct foveate__span object, const char *key, struct f
     return false;
 }
 
+// Finds element `index` of `array`.
+static bool foveate__element(struct foveate__span array, size_t index, struct foveate__span *value) {
+    const char *at = foveate__skip_space(array.at, array.end);
+    if (at == array.end || *at != '[') return false;
+    do {
+        value->at = foveate__skip_space(at + 1, array.end);
+        value->end = at = foveate__value_end(value->at, array.end);
+        if (at == NULL || value->at == at) return false;
+        if (index-- == 0) return true;
+    } while (at < array.end && *at == ',');
+    return false;
+}
+
 // Whether `value` is `word`, possibly followed by blanks.
 static bool foveate__is(struct foveate__span value, const char *word) {
     size_t bytes = strlen(word);
@@ -3123,12 +3136,14 @@ FOVEATE_API int foveate_descriptor(const struct foveate_reader *reader) {
 // Steering.
 
 static void foveate__read_looking(struct foveate__span answer, struct foveate_looking *looking) {
-    struct foveate__span fixation;
+    struct foveate__span list, point, number, fixation;
     memset(looking, 0, sizeof *looking);
-    looking->x = foveate__find_number(answer, "x");
-    looking->y = foveate__find_number(answer, "y");
+    if (foveate__find(answer, "points", &list) && foveate__element(list, 0, &point)) {
+        if (foveate__element(point, 0, &number)) looking->x = foveate__number(number);
+        if (foveate__element(point, 1, &number)) looking->y = foveate__number(number);
+    }
     looking->taken_for = foveate__find_count(answer, "taken_for");
-    looking->has_fixation = foveate__find(answer, "fixation", &fixation);
+    looking->has_fixation = foveate__find(answer, "fixations", &list) && foveate__element(list, 0, &fixation);
     if (!looking->has_fixation) return;
     looking->fixation_id = foveate__find_count(fixation, "id");
     looking->fixation_x = foveate__find_number(fixation, "x");
@@ -3312,13 +3327,13 @@ FOVEATE_API enum foveate_result foveate_look_at(struct foveate_reader *reader, c
             return foveate__fail(&reader->error, FOVEATE_INVALID,
                                  "invalid normalised `x` or `y` (expected shares of the sides, 0 to 1)");
         }
-        foveate__append(&request, count == 1 ? ",\"x\":" : index == 0 ? ",\"points\":[[" : ",[");
+        foveate__append(&request, index == 0 ? ",\"points\":[[" : ",[");
         foveate__append_number(&request, x);
-        foveate__append(&request, count == 1 ? ",\"y\":" : ",");
+        foveate__append(&request, ",");
         foveate__append_number(&request, y);
-        foveate__append(&request, count == 1 ? "" : "]");
+        foveate__append(&request, "]");
     }
-    foveate__append(&request, count == 1 || points->has_box ? "" : "]");
+    foveate__append(&request, points->has_box ? "" : "]");
     if (points->normalised) foveate__append(&request, ",\"normalised\":true");
     if (points->for_ms != 0) foveate__append(&request, ",\"for_ms\":%u", points->for_ms);
     result = foveate__append_ego_motion(reader, &request, &points->ego, points->frame);

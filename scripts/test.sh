@@ -373,7 +373,7 @@ main() {
     begin 'dependencies' check_dependencies
     begin 'Python code' check_python_code
     step 'lints' cargo clippy "${WORKSPACE[@]}" --all-targets -- -D warnings
-    step 'lints without GStreamer' cargo clippy --locked --all-targets --no-default-features --features mcap,npy -- -D warnings
+    step 'lints without GStreamer' cargo clippy --locked --all-targets --no-default-features --features mcap -- -D warnings
     step 'lints of what the demo builds' \
         cargo clippy --locked --bins --no-default-features --features gst,vulkan,web -- -D warnings
     step 'documentation' env RUSTDOCFLAGS=-Dwarnings cargo doc --locked --workspace --no-deps

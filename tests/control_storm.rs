@@ -141,7 +141,8 @@ fn until_alone(witness: &mut Client) {
 fn looks_and_releases(stage: &Stage) -> bool {
     let mut client = Client::connect(&stage.path).unwrap();
     let looked = client.look(Look { wait: true, ..Look::at(&main_view(), 5.0, 6.0) });
-    looked.is_ok_and(|looking| looking.fixation.is_some()) && client.release(&main_view()).is_ok()
+    looked.is_ok_and(|looking| !looking.fixations.is_empty())
+        && client.release(&main_view()).is_ok()
 }
 
 fn server(stage: &Stage) -> ServerListing {

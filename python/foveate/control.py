@@ -47,7 +47,7 @@ class Looking(NamedTuple):
     :ivar y: Pixels below the source's top edge, inside the image.
     :ivar fixation: The first of the resulting fixations, with ``wait``; otherwise, or if no frame came within a
         second, None.
-    :ivar points: All points, x and y of each, where there were several.
+    :ivar points: All points, x and y of each.
     :ivar fixations: All of the resulting fixations, with ``wait``.
     :ivar taken_for: The newest frame, if the feedback was taken for that because the frame that it names is too old;
         otherwise None.
@@ -326,17 +326,12 @@ def _listed(stream: Mapping[str, Any], view: Mapping[str, Any]) -> ListedView:
 
 def looking(answer: Mapping[str, Any]) -> Looking:
     """The answer to feedback."""
-    fixation = answer.get("fixation")
     try:
-        return Looking(
-            x=float(answer["x"]),
-            y=float(answer["y"]),
-            fixation=None if fixation is None else _fixation(fixation),
-            points=tuple((float(x), float(y)) for x, y in answer.get("points", ())),
-            fixations=tuple(_fixation(listed) for listed in answer.get("fixations", ())),
-            taken_for=_taken_for(answer),
-        )
-    except (KeyError, TypeError, ValueError) as error:
+        points = tuple((float(x), float(y)) for x, y in answer["points"])
+        fixations = tuple(_fixation(listed) for listed in answer.get("fixations", ()))
+        fixation = fixations[0] if fixations else None
+        return Looking(*points[0], fixation, points, fixations, _taken_for(answer))
+    except (IndexError, KeyError, TypeError, ValueError) as error:
         raise _not_understood(error) from error
 
 

@@ -66,11 +66,7 @@ def look_at(points: Sequence[Sequence[float]], **options: Unpack[LookOptions]) -
             raise ValueError(f"invalid normalised point {x}, {y} (expected shares of the sides, 0 to 1)")
         if not (math.isfinite(x) and math.isfinite(y)):
             raise ValueError(f"invalid x or y: {x}, {y} (expected finite numbers)")
-    fields = _look_fields(**options)
-    if len(places) == 1:
-        [(x, y)] = places
-        return Feedback("look", None, {"x": x, "y": y, **fields})
-    return Feedback("look", None, {"points": places, **fields})
+    return Feedback("look", None, {"points": places, **_look_fields(**options)})
 
 
 def _look_fields(

@@ -366,7 +366,7 @@ class FakeDaemon:
     def _answer(self, connection: socket.socket, request: dict[str, Any], payload: bytes) -> None:
         self.requests.append((request, payload))
         op = request["op"]
-        answer: dict[str, Any] | None = {"ok": True, "view": request.get("view"), "x": 1.5, "y": 2.5}
+        answer: dict[str, Any] | None = {"ok": True, "view": request.get("view"), "points": [[1.5, 2.5]]}
         if op == "subscribe" and request["view"] not in self.rings:
             answer = {"ok": False, "reason": "unknown-view", "error": "there is no such view"}
         if op in self.answers:

@@ -241,11 +241,11 @@ class ViewIsCancelled(WithDaemon):
         may_answer = threading.Event()
 
         def answer(request: dict[str, Any]) -> dict[str, Any]:
-            if request["x"] < 2:
+            if request["points"][0][0] < 2:
                 may_answer.wait(HANG)
-            if request["x"] == 1:
+            if request["points"][0][0] == 1:
                 return {"ok": False, "reason": "held", "error": "by another", "holder": "another"}
-            return {"ok": True, "x": request["x"], "y": request["y"]}
+            return {"ok": True, "points": request["points"]}
 
         self.daemon.answers["look"] = answer
         view = await self.open()
@@ -299,7 +299,7 @@ class ViewSteers(WithDaemon):
                 self.assertEqual((await call(view), self.daemon.requests[-1]), expected)
 
     async def test_tasks_steer_at_once_and_each_gets_its_answer(self) -> None:
-        self.daemon.answers["look"] = lambda request: {"ok": True, "x": request["x"], "y": request["y"]}
+        self.daemon.answers["look"] = lambda request: {"ok": True, "points": request["points"]}
         view = await self.open()
 
         async def steer(number: int) -> list[Any]:

@@ -572,10 +572,10 @@ class ViewSteers(WithDaemon):
 
     def test_a_point_is_sent_as_it_is_said(self) -> None:
         view = self.open()
-        self.assertEqual(view.look(320, 240.5), foveate.Looking(1.5, 2.5, None))
-        self.assertEqual(self.asked()[0], {"op": "look", "view": VIEW, "x": 320.0, "y": 240.5})
+        self.assertEqual(view.look(320, 240.5), foveate.Looking(1.5, 2.5, None, ((1.5, 2.5),)))
+        self.assertEqual(self.asked()[0], {"op": "look", "view": VIEW, "points": [[320.0, 240.5]]})
         view.look(0.5, np.float32(0.25), normalised=True, for_ms=500, frame=7, wait=True)
-        expected = {"normalised": True, "for_ms": 500, "frame": 7, "wait": True, "x": 0.5, "y": 0.25}
+        expected = {"normalised": True, "for_ms": 500, "frame": 7, "wait": True, "points": [[0.5, 0.25]]}
         self.assertEqual(self.asked()[0], {"op": "look", "view": VIEW, **expected})
 
     def test_a_box_is_sent_instead_of_a_point(self) -> None:
@@ -584,7 +584,7 @@ class ViewSteers(WithDaemon):
         expected = {"box": [1.0, 2.0, 30.0, 40.5], "share": 0.5, "frame": 7}
         self.assertEqual(self.asked()[0], {"op": "look", "view": VIEW, **expected})
         view.look_at([(1, 2)], share=1)
-        self.assertEqual(self.asked()[0], {"op": "look", "view": VIEW, "x": 1.0, "y": 2.0, "share": 1.0})
+        self.assertEqual(self.asked()[0], {"op": "look", "view": VIEW, "points": [[1.0, 2.0]], "share": 1.0})
         calls: list[Callable[[], Any]] = [
             lambda: view.look(),
             lambda: view.look(1),
@@ -602,7 +602,7 @@ class ViewSteers(WithDaemon):
 
     def test_the_fixation_that_was_waited_for_arrives(self) -> None:
         fixation = {"id": 4, "x": 1.0, "y": 2.0, "since_frame": 9, "reason": "look", "weight": 0.5, "news": 1}
-        self.daemon.answers["look"] = lambda request: {"ok": True, "x": 1.0, "y": 2.0, "fixation": fixation}
+        self.daemon.answers["look"] = lambda request: {"ok": True, "points": [[1.0, 2.0]], "fixations": [fixation]}
         looking = self.open().look(1, 2, wait=True)
         self.assertEqual(looking.fixation, foveate.Fixation(1.0, 2.0, 4, 9, "look", 0.5))
 
@@ -611,8 +611,7 @@ class ViewSteers(WithDaemon):
             {"id": 4, "x": 1.0, "y": 2.0, "since_frame": 9, "reason": "look", "weight": 1.0},
             {"id": 5, "x": 3.0, "y": 4.0, "since_frame": 9, "reason": "look", "weight": 1.0},
         ]
-        answer = {"x": 1.0, "y": 2.0, "points": [[1.0, 2.0], [3.0, 4.0]]}
-        answer |= {"fixation": fixations[0], "fixations": fixations}
+        answer = {"points": [[1.0, 2.0], [3.0, 4.0]], "fixations": fixations}
         self.daemon.answers["look"] = lambda request: {"ok": True, **answer}
         view = self.open()
         looking = view.look_at([(1, 2), np.array([3, 4])], wait=True)
@@ -699,7 +698,7 @@ class ViewSteers(WithDaemon):
             self.assertNotIn("strict", self.asked()[0])
             call(strict=True)
             self.assertIs(self.asked()[0]["strict"], True)
-        answer = {"view": VIEW, "x": 1, "y": 2, "taken_for": 812}
+        answer = {"view": VIEW, "points": [[1, 2]], "taken_for": 812}
         self.assertEqual(foveate.control.looking(answer).taken_for, 812)
         self.assertIsNone(view.look(1, 2).taken_for)
         self.assertIsNone(view.inject("depth", np.ones((1, 1))))
@@ -810,7 +809,7 @@ class ViewSteers(WithDaemon):
             view.look(1, 2)
 
     def test_many_threads_steer_at_once_and_each_gets_its_answer(self) -> None:
-        self.daemon.answers["look"] = lambda request: {"ok": True, "x": request["x"], "y": request["y"]}
+        self.daemon.answers["look"] = lambda request: {"ok": True, "points": request["points"]}
         view, wrong = self.open(), []
 
         def steer(number: int) -> None:

@@ -47,8 +47,6 @@ pub(super) struct Delivery {
     pace: Pace,
     stream: String,
     corrupted: CorruptedFrames,
-    /// Whether a damaged frame was dropped.
-    has_corrupted: AtomicBool,
     /// The memory in which frames leave this process; `None` if they stay.
     pub(super) pool: Option<Arc<Pool>>,
     /// Whether the pipeline is live.
@@ -70,9 +68,9 @@ struct Inlet {
     assumed_color: Arc<AssumedColor>,
     scaler: Scaler,
     masking: Masking,
-    /// Buffers before the newest that could not be filled.
+    /// Address of the newest buffer, if masks have filled it and it has not been pulled yet.
     masked: Option<usize>,
-    /// How many before it could not be filled.
+    /// Buffers in a row that could not be filled.
     unfilled: u32,
     /// Most frames a second; `None` keeps every frame.
     limit: Option<RateLimit>,
@@ -114,7 +112,6 @@ impl Delivery {
             pace: spec.pace,
             stream: spec.stream.clone(),
             corrupted: spec.corrupted,
-            has_corrupted: AtomicBool::new(false),
             pool,
             is_live: Arc::default(),
             is_exact: Arc::default(),
@@ -191,8 +188,7 @@ impl Delivery {
     pub(super) fn note_corrupted(&self) {
         // It has a number like every other frame.
         self.counters.frames_captured.add(1);
-        self.counters.frames_corrupted.add(1);
-        if !self.has_corrupted.swap(true, Ordering::Relaxed) {
+        if self.counters.frames_corrupted.next() == 1 {
             tracing::warn!(
                 stream = self.stream,
                 "dropping and counting damaged frames (`corrupted = \"show\"` takes them)"

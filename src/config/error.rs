@@ -11,7 +11,7 @@ use toml::de::{DeTable, DeValue};
 use super::STREAMS_MAX;
 use super::environment::Secrets;
 use super::reader::Mistakes;
-use foveate_core::value::clipped;
+use foveate_core::value::shown;
 
 /// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -160,7 +160,7 @@ fn without(secrets: &Secrets, message: String) -> String {
 fn key_at(document: &DeTable<'_>, offset: usize) -> String {
     let mut path = Vec::new();
     find_in_table(document, offset, &mut path);
-    path.into_iter().map(clipped).collect::<Vec<_>>().join(".")
+    path.into_iter().map(shown).collect::<Vec<_>>().join(".")
 }
 
 /// Appends the keys on the path to `offset`, and returns whether there is one. Spans of tables cannot guide the search:

@@ -19,7 +19,7 @@ use serde::{Deserialize, forward_to_deserialize_any};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
-use foveate_core::value::{ConfigValue, clipped};
+use foveate_core::value::{ConfigValue, shown};
 
 /// Most mistakes reported for one file. A file with more is not a configuration.
 const MISTAKES_MAX: usize = 50;
@@ -105,12 +105,12 @@ fn keys_in(table: &DeTable<'_>) -> usize {
 fn syntax_error(text: &str, error: &toml::de::Error) -> (Range<usize>, String) {
     let span = error.span().unwrap_or(0..0);
     match (error.message(), text.get(span.clone())) {
-        ("duplicate key", Some(key)) => (span, format!("duplicate key `{}`", clipped(key))),
+        ("duplicate key", Some(key)) => (span, format!("duplicate key `{}`", shown(key))),
         (_, Some(word)) if is_unquoted(word) => {
             let message = format!(
                 "{} is not in quotes; expected a string, such as \"{}\"",
-                clipped(word),
-                clipped(word)
+                shown(word),
+                shown(word)
             );
             (span, message)
         }
@@ -284,15 +284,15 @@ fn unknown(key: &str, known: &[&str], tables: &[KnownTable]) -> String {
     let homes = tables.iter().filter(|(table, keys)| !table.is_empty() && keys.contains(&key));
     let mut homes: Vec<_> = homes.map(|(table, _)| table.as_str()).collect();
     homes.dedup();
-    let shown = clipped(key);
+    let name = shown(key);
     match (meant(key, known), homes.as_slice()) {
         (None, [_, ..]) => {
-            format!("unknown key `{shown}` here; it belongs in {}", homes.join(" or "))
+            format!("unknown key `{name}` here; it belongs in {}", homes.join(" or "))
         }
         (meant, _) => {
             let meant = meant.map(|meant| format!(" (did you mean `{meant}`?)"));
             let meant = meant.unwrap_or_default();
-            format!("unknown key `{shown}`{meant}; expected one of `{}`", known.join("`, `"))
+            format!("unknown key `{name}`{meant}; expected one of `{}`", known.join("`, `"))
         }
     }
 }

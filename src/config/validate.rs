@@ -15,7 +15,7 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::FOVEAE_MAX;
 use foveate_core::mask::MASKS_MAX;
 use foveate_core::token::{DType, Normalisation, Rounding, SAMPLE_SIDE, TokenFormat, WINDOW_SIDES};
-use foveate_core::value::clipped;
+use foveate_core::value::shown;
 use foveate_gaze::controller::{FoveaPolicy, Policy};
 use foveate_gaze::layout::Layout;
 use foveate_gaze::layout::inset::Inset;
@@ -273,8 +273,8 @@ fn address_without_scheme(text: &str) -> Option<String> {
     let has_password = user.is_some_and(|user| user.contains(':'));
     let is_address = !text.contains("://") && (is_ip || has_port || has_password);
     is_address.then(|| match user {
-        Some(user) => format!("USER:PASSWORD{}", clipped(&text[user.len()..])),
-        None => clipped(text).into_owned(),
+        Some(user) => format!("USER:PASSWORD{}", shown(&text[user.len()..])),
+        None => shown(text),
     })
 }
 

@@ -8,10 +8,10 @@
 //!                        <- {"ok":true,"streams":[...]}
 //! {"op":"stats"}                                             ->
 //!                        <- {"ok":true,"daemon":{...},"streams":[...],"next":"camera"}        (`next` where more follow)
-//! {"op":"look","view":"camera/main","x":320,"y":240}         ->
-//!                        <- {"ok":true,"view":"camera/main","x":320.0,"y":240.0}
+//! {"op":"look","view":"camera/main","points":[[320,240]]}     ->
+//!                        <- {"ok":true,"view":"camera/main","points":[[320.0,240.0]]}
 //! {"op":"attend","view":"camera/main","shape":[24,24],"dtype":"f16","frame":812}   + newline, 1152 bytes   ->
-//!                        <- {"ok":true,"view":"camera/main","x":411.5,"y":92.25}
+//!                        <- {"ok":true,"view":"camera/main","points":[[411.5,92.25]]}
 //! {"op":"attend_tokens","view":"camera/main","frame":812,"dtype":"f32"}            + newline, 1092 bytes   ->
 //!                        <- {"ok":false,"reason":"held","error":"...","holder":"process 4711 (python3)"}
 //! {"op":"inject","view":"camera/main","name":"depth","shape":[24,24],"dtype":"f16"}   + newline, 1152 bytes      ->

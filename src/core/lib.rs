@@ -27,6 +27,7 @@ pub mod jpeg;
 pub mod json;
 pub mod mask;
 pub mod name;
+pub mod npy;
 pub mod pixel;
 pub mod plane;
 pub mod rate;

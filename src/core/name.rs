@@ -1,4 +1,4 @@
-//! The names of streams and views, and the order of names of files.
+//! The names of streams and views, the order of names of files, and long text.
 
 use std::cmp::Ordering;
 
@@ -9,6 +9,14 @@ pub const NAME_BYTES_MAX: usize = 63;
 pub fn is_name(name: &str) -> bool {
     (1..=NAME_BYTES_MAX).contains(&name.len())
         && name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-'))
+}
+
+/// `text` truncated to `bytes_max` bytes at a character boundary, with an ellipsis.
+pub fn clipped(text: &str, bytes_max: usize) -> String {
+    if text.len() <= bytes_max {
+        return text.to_owned();
+    }
+    format!("{}…", &text[..text.floor_char_boundary(bytes_max)])
 }
 
 /// Orders numbers inside of names by value: `2.png` before `10.png`.

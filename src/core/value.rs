@@ -1,6 +1,5 @@
 //! Values of a configuration, and types that accept a part of them. Their errors state the allowed values.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
@@ -10,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::camera::FRAME_BYTES_MAX;
 use crate::mask::{CORNERS_MAX, check_corners};
-use crate::name::is_name;
+use crate::name::{clipped, is_name};
 
 /// A value of any type.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -36,11 +35,8 @@ pub enum ConfigValue {
 const SHOWN_BYTES_MAX: usize = 120;
 
 /// A text as a message shows it: only the beginning of a long one.
-pub fn clipped(text: &str) -> Cow<'_, str> {
-    if text.len() <= SHOWN_BYTES_MAX {
-        return Cow::Borrowed(text);
-    }
-    Cow::Owned(format!("{}…", &text[..text.floor_char_boundary(SHOWN_BYTES_MAX)]))
+pub fn shown(text: &str) -> String {
+    clipped(text, SHOWN_BYTES_MAX)
 }
 
 impl fmt::Display for ConfigValue {
@@ -49,7 +45,7 @@ impl fmt::Display for ConfigValue {
             Self::Whole(number) => number.fmt(f),
             Self::Real(number) => write!(f, "{number:?}"),
             Self::Switch(switch) => switch.fmt(f),
-            Self::Text(text) => write!(f, "{:?}", clipped(text)),
+            Self::Text(text) => write!(f, "{:?}", shown(text)),
             Self::List(_) => f.write_str("this list"),
             Self::Table(_) => f.write_str("this table"),
             Self::Date(()) => f.write_str("a date"),

@@ -6,7 +6,7 @@
 //! The frame that is about to be looked at has not been seen yet: up to it, motion goes on as before.
 
 use crate::feedback::Feedback;
-use crate::motion::{Motion, Motions, Unknown};
+use crate::motion::{Motion, Motions, Unknown, length};
 use foveate_core::geometry::affine::Affine;
 use foveate_core::geometry::attention::AttentionMap;
 use foveate_core::geometry::extent::Extent;
@@ -71,23 +71,29 @@ impl<'a> Path<'a> {
     }
 }
 
-/// A `look` at an earlier frame is at what has been there: moved along with that to frame `to_come`, of `extent`. Other feedback stays
-/// as it is.
-pub fn carried_look(
+/// Feedback for frame `to_come`, of `extent`: the points of a `look` at an earlier frame are moved along with what has been there. The
+/// client's own ego motion has moved places to frame `moved_to` already, if that is given.
+pub fn compensated(
     feedback: Feedback,
+    moved_to: Option<u64>,
     parameters: &GazeParameters,
     (extent, to_come): (Extent, u64),
     motions: Option<&Motions>,
 ) -> Feedback {
-    match (feedback, motions) {
-        (Feedback::Look { points, hold_ns, frame_seq: Some(frame_seq), area }, Some(motions))
-            if parameters.compensation =>
-        {
-            let radius = 0.5 * peak_radius_px(extent);
-            let points = carried_points(&points, frame_seq, motions, radius);
+    match feedback {
+        Feedback::Look { points, hold_ns, frame_seq, area } => {
+            let frame_seq = moved_to.or(frame_seq);
+            let known = frame_seq.zip(motions).filter(|_| parameters.compensation);
+            let Some((from, motions)) = known else {
+                return Feedback::Look { points, hold_ns, frame_seq, area };
+            };
+            let points = carried_points(&points, from, motions, 0.5 * peak_radius_px(extent));
             Feedback::Look { points, hold_ns, frame_seq: Some(to_come), area }
         }
-        (feedback, _) => feedback,
+        Feedback::Attend { map, frame_seq, lies_in } => {
+            Feedback::Attend { map, frame_seq, lies_in: moved_to.or(lies_in) }
+        }
+        feedback => feedback,
     }
 }
 
@@ -155,9 +161,4 @@ struct MovingObject {
     from: (f64, f64),
     /// Motion against the picture; `None` if the object moves with the picture.
     shift: Option<(f64, f64)>,
-}
-
-/// Rounded in the same way on every machine, unlike `hypot`.
-fn length(x: f64, y: f64) -> f64 {
-    (x * x + y * y).sqrt()
 }

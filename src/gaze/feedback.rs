@@ -71,20 +71,6 @@ impl Feedback {
         matches!(self, Self::Look { .. } | Self::Attend { .. } | Self::Release)
     }
 
-    /// The feedback after the client's ego motion has moved its places to frame `to_come`.
-    #[must_use]
-    pub fn moved_to_frame(self, to_come: u64) -> Self {
-        match self {
-            Self::Look { points, hold_ns, area, .. } => {
-                Self::Look { points, hold_ns, frame_seq: Some(to_come), area }
-            }
-            Self::Attend { map, frame_seq, .. } => {
-                Self::Attend { map, frame_seq, lies_in: Some(to_come) }
-            }
-            feedback => feedback,
-        }
-    }
-
     /// Look at one point in pixels.
     pub fn look_at(x: f64, y: f64, hold_ns: Option<u64>) -> Self {
         let area = LookArea::default();

@@ -314,7 +314,7 @@ fn mode(movers: &[Mover], radius: f64) -> (f64, f64) {
 }
 
 /// Rounded in the same way on every machine, unlike `hypot`.
-fn length(x: f64, y: f64) -> f64 {
+pub(crate) fn length(x: f64, y: f64) -> f64 {
     (x * x + y * y).sqrt()
 }
 

@@ -4,7 +4,7 @@
 //! track-while-scan smoothing equations", IRE Transactions on Automatic Control 7 (1962), found best together. It measures how far
 //! what is there has moved from picture to picture, and predicts where it is in the next one.
 
-use crate::motion::Motion;
+use crate::motion::{Motion, length};
 use foveate_core::geometry::extent::Extent;
 
 /// Gain on the place: how much of a measured step counts. By trial, on walkers before a camera that stands still and one that moves.
@@ -66,7 +66,7 @@ impl Track {
         let is_known = local.is_own || local.background.is_some();
         self.frame_seq = motion.frames().1;
         self.go_on(
-            Some(step).filter(|step| is_known && length(*step) <= speed_max * elapsed_s),
+            Some(step).filter(|step| is_known && length(step.0, step.1) <= speed_max * elapsed_s),
             elapsed_s,
         );
     }
@@ -122,9 +122,4 @@ pub(super) fn stepped(from: (f64, f64), to: (f64, f64), grid: f64) -> (f64, f64)
 
 fn added(one: (f64, f64), other: (f64, f64)) -> (f64, f64) {
     (one.0 + other.0, one.1 + other.1)
-}
-
-/// Rounded in the same way on every machine, unlike `hypot`.
-fn length((x, y): (f64, f64)) -> f64 {
-    (x * x + y * y).sqrt()
 }

@@ -89,7 +89,7 @@ impl Client {
     ///
     /// If the daemon does not answer or refuses, if the points are not 1 to 8, and if shares of the sides are not within 0 to 1.
     pub fn look(&mut self, look: Look) -> Result<Looking, ControlError> {
-        look.check().map_err(mistaken)?;
+        look.check().map_err(ControlError::Refused)?;
         self.request(&operation("look", &look), &[])
     }
 
@@ -99,7 +99,7 @@ impl Client {
     ///
     /// If the daemon does not answer or refuses.
     pub fn attend(&mut self, attend: Attend, numbers: &[u8]) -> Result<Looking, ControlError> {
-        attend.ego_motion().map_err(mistaken)?;
+        attend.ego_motion().map_err(ControlError::Refused)?;
         self.request(&operation("attend", &attend), numbers)
     }
 
@@ -114,7 +114,7 @@ impl Client {
         attend: AttendTokens,
         scores: &[u8],
     ) -> Result<Looking, ControlError> {
-        attend.ego_motion().map_err(mistaken)?;
+        attend.ego_motion().map_err(ControlError::Refused)?;
         self.request(&operation("attend_tokens", &attend), scores)
     }
 
@@ -815,11 +815,6 @@ fn unconnected(path: &Path, timeout: Duration, errno: Errno) -> ControlError {
         Errno::AGAIN => timed_out(timeout),
         errno => ControlError::io("connect to", path, errno),
     }
-}
-
-/// A request that is not sent, because of what is wrong with it.
-fn mistaken(error: String) -> ControlError {
-    ControlError::Refused(Refusal::new(RefusalReason::BadRequest, error))
 }
 
 /// The request `name` with the fields of `fields`.

@@ -14,7 +14,7 @@ pub use self::feedback::{
 pub use self::names::{ViewName, ViewNameError};
 use foveate_core::event::Event;
 use foveate_core::geometry::gaze_entry::GazeEntry;
-pub use foveate_core::name::is_name;
+pub use foveate_core::name::{clipped, is_name};
 use foveate_core::{names, object};
 pub use foveate_ring::abi::NOTICE_BYTES;
 
@@ -351,12 +351,4 @@ impl<T: DeserializeOwned> FromDaemon<T> {
             Refusal::deserialize(message).map(Self::Refused)
         }
     }
-}
-
-/// `text` truncated to `bytes_max` bytes at a character boundary, with an ellipsis.
-pub fn clipped(text: &str, bytes_max: usize) -> String {
-    if text.len() <= bytes_max {
-        return text.to_owned();
-    }
-    format!("{}…", &text[..text.floor_char_boundary(bytes_max)])
 }

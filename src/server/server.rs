@@ -23,7 +23,7 @@ pub use self::listener::SocketAccess;
 use self::news::{EVENTS, GAZES, News};
 use super::directory::{Directory, StreamEntry, ViewEntry};
 use super::snapshot::StatsSource;
-use super::steering::{SteeringOutcome, SteeringRequest, withdraw};
+use super::steering::{SteeringRequest, withdraw};
 use super::{ServeError, socket};
 use crate::channel::SUBSCRIBERS_PENDING_MAX;
 use foveate::ControlError;
@@ -437,12 +437,11 @@ impl ServerThread {
         connection: &mut Connection,
         name: &ViewName,
         wait: bool,
-        steer: impl FnOnce(SteeringRequest<'_>) -> Result<SteeringOutcome, Refusal>,
+        steer: impl FnOnce(SteeringRequest<'_>) -> Result<(u64, Looking), Refusal>,
     ) -> Result<Option<Vec<u8>>, Refusal> {
-        let (view, steered) = self.steer_with(connection, name, steer)?;
-        let SteeringOutcome { ticket, points, taken_for } = steered;
+        let (view, (ticket, looking)) = self.steer_with(connection, name, steer)?;
+        let Looking { points, taken_for, .. } = &looking;
         tracing::debug!(view = %name, ?points, ?taken_for, "feedback accepted");
-        let looking = Looking { taken_for, ..Looking::at(name, &points) };
         if !wait {
             return Ok(Some(accepted(&looking)));
         }

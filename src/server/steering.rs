@@ -1,5 +1,6 @@
 //! Checks client feedback, and hands it to the frame loop.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -7,7 +8,7 @@ use super::directory::{StreamEntry, ViewEntry};
 use super::lease::ClientIdentity;
 use crate::channel::FEEDBACK_PENDING_MAX;
 use foveate::messages::{
-    Attend, AttendTokens, Inject, Look, Refusal, RefusalReason, TTL_MS_DEFAULT, Weigh,
+    Attend, AttendTokens, Inject, Look, Looking, Refusal, RefusalReason, TTL_MS_DEFAULT, Weigh,
     is_coming_back,
 };
 use foveate_control::{StreamState, numbers};
@@ -26,35 +27,8 @@ use foveate_gaze::layout::Layout;
 use foveate_gaze::layout::adaptive::demand::ConsumerMemory;
 use foveate_gaze::relevance::injection::{Injection, InjectionError, check_channel_name};
 
-/// A kind of feedback.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum FeedbackKind {
-    Look,
-    Map,
-    Channel,
-    Weights,
-    Release,
-}
-
-/// Feedback on its way to the frame loop.
-#[derive(Clone, Debug)]
-pub(super) struct SteeringOutcome {
-    /// Ticket of the message in the channel of the view.
-    pub(super) ticket: u64,
-    /// The points in pixels, or the greatest peak of the map.
-    pub(super) points: Points,
-    /// The newest frame, if it was taken for that because the frame that it names is too old.
-    pub(super) taken_for: Option<u64>,
-}
-
-/// The frame that feedback counts for.
-#[derive(Clone, Copy, Debug)]
-struct NamedFrame {
-    /// The named frame; `None` for the newest, if the message named none.
-    frame: Option<u64>,
-    /// The frame used instead of one that is too old, as in [`SteeringOutcome`].
-    taken_for: Option<u64>,
-}
+/// Why a policy without channels takes no maps and weights of them.
+const NO_CHANNELS: &str = "has no channels to inject or to weigh";
 
 /// The view that a client wants to steer.
 #[derive(Clone, Copy, Debug)]
@@ -65,13 +39,15 @@ pub(super) struct SteeringRequest<'a> {
 }
 
 impl SteeringRequest<'_> {
-    /// `look`.
-    pub(super) fn look(self, look: &Look) -> Result<SteeringOutcome, Refusal> {
-        let image = self.accepts(FeedbackKind::Look)?;
+    /// `look`. Returns the ticket of the message in the channel of the view, and the answer.
+    pub(super) fn look(self, look: &Look) -> Result<(u64, Looking), Refusal> {
+        look.check()?;
+        let has_fovea = |policy: &Policy<_, _>| 0 < policy.steered(1);
+        let image = self.steers(has_fovea, "has no fovea that clients move", "feedback")?;
         self.check_known(look.frame)?;
         self.check_count(look.points.len())?;
-        let transform = self.transform(look.ego_motion(), image)?;
-        let named = self.named(look.frame, look.strict, transform.is_some())?;
+        let transform = self.transform(look.ego_motion()?, image)?;
+        let taken_for = self.taken_for(look.frame, look.strict, transform.is_some())?;
         let (mut points, size) = places_of(look, image)?;
         if let Some(transform) = &transform {
             points = transform.points_now(&points);
@@ -84,28 +60,25 @@ impl SteeringRequest<'_> {
         points.iter_mut().for_each(|point| *point = snapped(image, point.0, point.1));
         let hold_ns = look.for_ms.map(|ms| u64::from(ms) * 1_000_000);
         // Points that ego motion moved are of the present, which no frame shows yet.
-        let frame_seq = named.frame.filter(|_| transform.is_none());
+        let frame_seq = taken_for.or(look.frame).filter(|_| transform.is_none());
         let area = LookArea { size, share: look.share };
         let feedback = Feedback::Look { points: points.clone(), hold_ns, frame_seq, area };
         let ticket = self.send(feedback, image, transform.is_some())?;
-        Ok(SteeringOutcome { ticket, points, taken_for: named.taken_for })
+        Ok((ticket, self.looking(&points, taken_for)))
     }
 
     /// `attend`.
-    pub(super) fn attend(
-        self,
-        attend: &Attend,
-        payload: &[u8],
-    ) -> Result<SteeringOutcome, Refusal> {
-        let image = self.accepts(FeedbackKind::Map)?;
+    pub(super) fn attend(self, attend: &Attend, payload: &[u8]) -> Result<(u64, Looking), Refusal> {
+        let image =
+            self.steers(Policy::is_feedback, "takes `look` but no attention maps", "feedback")?;
         self.check_known(attend.frame)?;
         let [rows, columns] = attend.shape;
         let region = attend.region.unwrap_or(Region::of(image));
         let weights = numbers(attend.dtype, payload)?;
         let map = AttentionMap::new(Extent::new(columns, rows), region, image, weights);
-        let transform = self.transform(attend.ego_motion(), image)?;
-        let named = self.named(attend.frame, attend.strict, transform.is_some())?;
-        self.send_map(map, image, named, transform)
+        let transform = self.transform(attend.ego_motion()?, image)?;
+        let taken_for = self.taken_for(attend.frame, attend.strict, transform.is_some())?;
+        self.send_map(map, image, attend.frame, taken_for, transform)
     }
 
     /// `attend_tokens`.
@@ -113,8 +86,9 @@ impl SteeringRequest<'_> {
         self,
         attend: &AttendTokens,
         payload: &[u8],
-    ) -> Result<SteeringOutcome, Refusal> {
-        let image = self.accepts(FeedbackKind::Map)?;
+    ) -> Result<(u64, Looking), Refusal> {
+        let image =
+            self.steers(Policy::is_feedback, "takes `look` but no attention maps", "feedback")?;
         self.check_known(Some(attend.frame))?;
         let known = self.view.channel().newest_planned_frame();
         if known < attend.frame {
@@ -132,17 +106,19 @@ impl SteeringRequest<'_> {
         };
         let scores = numbers(attend.dtype, payload)?;
         let map = AttentionMap::painted(&shown.plan, image, &scores);
-        let transform = self.transform(attend.ego_motion(), image)?;
-        let named = self.named(Some(attend.frame), attend.strict, transform.is_some())?;
-        self.send_map(map, image, named, transform)
+        let transform = self.transform(attend.ego_motion()?, image)?;
+        let frame = Some(attend.frame);
+        let taken_for = self.taken_for(frame, attend.strict, transform.is_some())?;
+        self.send_map(map, image, frame, taken_for, transform)
     }
 
     /// `inject`: needs no lease. Returns the newest frame, if the map was taken for one of that.
     pub(super) fn inject(self, inject: &Inject, payload: &[u8]) -> Result<Option<u64>, Refusal> {
-        let image = self.accepts(FeedbackKind::Channel)?;
+        let image = self.takes(Policy::is_relevance, NO_CHANNELS, "relevance")?;
         self.check_known(inject.frame)?;
-        let named = self.named(inject.frame, inject.strict, false)?;
-        let frame = named.frame.unwrap_or_else(|| self.view.channel().newest_frame());
+        let taken_for = self.taken_for(inject.frame, inject.strict, false)?;
+        let frame = taken_for.or(inject.frame);
+        let frame = frame.unwrap_or_else(|| self.view.channel().newest_frame());
         if frame == 0 {
             let error = format!("view `{}` has not published a frame yet", self.view.name());
             return Err(Refusal::new(RefusalReason::NotStarted, error));
@@ -159,12 +135,12 @@ impl SteeringRequest<'_> {
         self.queue(Feedback::Inject(Arc::clone(&injection)), image, false)?;
         channels.inject(&injection, self.client, now);
         self.view.channel().counters().injections_accepted.add(1);
-        Ok(named.taken_for)
+        Ok(taken_for)
     }
 
     /// `weigh`.
     pub(super) fn weigh(self, weigh: &Weigh) -> Result<(), Refusal> {
-        let image = self.accepts(FeedbackKind::Weights)?;
+        let image = self.steers(Policy::is_relevance, NO_CHANNELS, "relevance")?;
         let weights = weights_of(weigh)?;
         let mut channels = self.view.channels();
         channels.check_room_for(&weights, self.client.user)?;
@@ -175,7 +151,7 @@ impl SteeringRequest<'_> {
 
     /// `release`: allowed to the holder of the lease, or to any client if there is none.
     pub(super) fn release(self) -> Result<(), Refusal> {
-        let image = self.accepts(FeedbackKind::Release)?;
+        let image = self.steers(|_| true, "", "")?;
         self.send(Feedback::Release, image, false)?;
         self.view.steering().lock().release(self.client.number);
         self.view.channels().release();
@@ -200,16 +176,36 @@ impl SteeringRequest<'_> {
         Ok(())
     }
 
-    /// Whether the view now takes a message of this kind from this client. Returns the extent of the image.
-    fn accepts(self, message: FeedbackKind) -> Result<Extent, Refusal> {
+    /// The extent of the image, if this client may now steer the view, whose policy must be one that `takes` the message, such as `wanted`;
+    /// `text` says why others do not.
+    fn steers(
+        self,
+        takes: impl Fn(&Policy<PathBuf, PathBuf>) -> bool,
+        text: &str,
+        wanted: &str,
+    ) -> Result<Extent, Refusal> {
+        let extent = self.takes(takes, text, wanted)?;
+        self.view.steering().lock().check_free_for(self.client, Instant::now())?;
+        Ok(extent)
+    }
+
+    /// As [`steers`](Self::steers), for what any client may send.
+    fn takes(
+        self,
+        takes: impl Fn(&Policy<PathBuf, PathBuf>) -> bool,
+        text: &str,
+        wanted: &str,
+    ) -> Result<Extent, Refusal> {
         self.stream.check_not_a_recording()?;
         let extent = self.extent()?;
-        self.check_policy(message)?;
-        // Any client may inject; names are shared out instead.
-        if message != FeedbackKind::Channel {
-            self.view.steering().lock().check_free_for(self.client, Instant::now())?;
+        match &self.view.config().gaze.policy {
+            Policy::Replay { .. } => {
+                let text = "replays a recorded gaze and takes no feedback";
+                Err(self.wrong_policy(text, "feedback"))
+            }
+            policy if !takes(policy) => Err(self.wrong_policy(text, wanted)),
+            _ => Ok(extent),
         }
-        Ok(extent)
     }
 
     /// The extent of the image, if the view publishes.
@@ -234,27 +230,6 @@ impl SteeringRequest<'_> {
             return Err(Refusal::new(RefusalReason::Ended, error));
         }
         Ok(extent)
-    }
-
-    fn check_policy(self, message: FeedbackKind) -> Result<(), Refusal> {
-        let config = self.view.config();
-        let policy = &config.gaze.policy;
-        if let Policy::Replay { .. } = policy {
-            let text = "replays a recorded gaze and takes no feedback";
-            return Err(self.wrong_policy(text, "feedback"));
-        }
-        match message {
-            FeedbackKind::Look if policy.steered(1) == 0 => {
-                Err(self.wrong_policy("has no fovea that clients move", "feedback"))
-            }
-            FeedbackKind::Map if !policy.is_feedback() => {
-                Err(self.wrong_policy("takes `look` but no attention maps", "feedback"))
-            }
-            FeedbackKind::Channel | FeedbackKind::Weights if !policy.is_relevance() => {
-                Err(self.wrong_policy("has no channels to inject or to weigh", "relevance"))
-            }
-            _ => Ok(()),
-        }
     }
 
     fn wrong_policy(self, text: &str, wanted: &str) -> Refusal {
@@ -310,18 +285,18 @@ impl SteeringRequest<'_> {
         Ok(())
     }
 
-    /// The frame that feedback about `frame` counts for. What happened since an older one is not known, so that it counts for the newest,
-    /// unless the client is `strict`. What its own motion has moved lies in the newest already.
-    fn named(
+    /// The newest frame, if feedback about `frame` counts for that: what happened since an older one is not known. An error if the client
+    /// is `strict`. What its own motion has moved lies in the newest already.
+    fn taken_for(
         self,
         frame: Option<u64>,
         strict: bool,
         has_motion: bool,
-    ) -> Result<NamedFrame, Refusal> {
+    ) -> Result<Option<u64>, Refusal> {
         let (oldest, newest) =
             (self.view.channel().oldest_frame(), self.view.channel().newest_frame());
         match frame.filter(|frame| !has_motion && *frame < oldest) {
-            None => Ok(NamedFrame { frame, taken_for: None }),
+            None => Ok(None),
             Some(frame) if strict => {
                 let error = format!(
                     "frame {frame} is too old (expected {oldest} to {newest}): send feedback sooner, or without `strict`, \
@@ -329,7 +304,7 @@ impl SteeringRequest<'_> {
                 );
                 Err(Refusal::new(RefusalReason::FrameTooOld, error))
             }
-            Some(_) => Ok(NamedFrame { frame: Some(newest), taken_for: Some(newest) }),
+            Some(_) => Ok(Some(newest)),
         }
     }
 
@@ -337,34 +312,42 @@ impl SteeringRequest<'_> {
         self,
         map: Result<AttentionMap, AttentionError>,
         image: Extent,
-        NamedFrame { frame, taken_for }: NamedFrame,
+        frame: Option<u64>,
+        taken_for: Option<u64>,
         transform: Option<EgoTransform>,
-    ) -> Result<SteeringOutcome, Refusal> {
+    ) -> Result<(u64, Looking), Refusal> {
         let mut map = map.map_err(|error| Refusal::new(reason_of(error), error.to_string()))?;
         if let Some(transform) = &transform {
             map = transform.map_now(&map).ok_or_else(|| out_of_picture("nothing of the map"))?;
         }
         let peak = map.peak();
-        let frame_seq = frame.unwrap_or_else(|| self.view.channel().newest_frame());
+        let frame_seq = taken_for.or(frame).unwrap_or_else(|| self.view.channel().newest_frame());
         let feedback = Feedback::Attend { map: Arc::new(map), frame_seq, lies_in: None };
         let ticket = self.send(feedback, image, transform.is_some())?;
-        Ok(SteeringOutcome { ticket, points: Points::from_iter([(peak.x, peak.y)]), taken_for })
+        Ok((ticket, self.looking(&[(peak.x, peak.y)], taken_for)))
+    }
+
+    /// The answer before the decision.
+    fn looking(self, points: &[(f64, f64)], taken_for: Option<u64>) -> Looking {
+        let (view, points) = (self.view.name().clone(), points.to_vec());
+        Looking { view, points, fixations: Vec::new(), taken_for }
     }
 
     /// What the ego motion of a message does to places of a picture of `image` pixels; `None` without one.
     fn transform(
         self,
-        motion: Result<Option<EgoMotion>, String>,
+        motion: Option<EgoMotion>,
         image: Extent,
     ) -> Result<Option<EgoTransform>, Refusal> {
-        let bad_request = |error: String| Refusal::new(RefusalReason::BadRequest, error);
-        let Some(motion) = motion.map_err(bad_request)? else { return Ok(None) };
+        let Some(motion) = motion else { return Ok(None) };
         let rays = match motion {
             EgoMotion::Homography(_) => None,
             EgoMotion::Rotation(_) => Some(self.rays(image)?),
         };
         let transform = EgoTransform::of(motion, image, rays);
-        transform.map(Some).map_err(|error| bad_request(error.to_string()))
+        transform
+            .map(Some)
+            .map_err(|error| Refusal::new(RefusalReason::BadRequest, error.to_string()))
     }
 
     /// The rays of the stream's camera in pictures of `image` pixels.
@@ -429,11 +412,6 @@ fn places_of(look: &Look, image: Extent) -> Result<(Points, Option<(f64, f64)>),
     } else {
         (1.0, 1.0)
     };
-    let reason = match look.region {
-        Some(region) if !region.has_area() => RefusalReason::BadBox,
-        _ => RefusalReason::BadRequest,
-    };
-    look.check().map_err(|error| Refusal::new(reason, error))?;
     let Some(Region { x0, y0, x1, y1 }) = look.region else {
         return Ok((look.points.iter().map(|(x, y)| (x * width, y * height)).collect(), None));
     };

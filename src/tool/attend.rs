@@ -9,22 +9,17 @@ use foveate::client::Client;
 use foveate::messages::{
     Attend, AttendTokens, DATAGRAM_BYTES_MAX, Looking, NumberFormat, ViewName,
 };
+use foveate_control::numbers;
 use foveate_core::file;
 use foveate_core::geometry::region::Region;
+use foveate_core::npy::NpyArray;
+use foveate_core::value::shown;
 
 /// Most numbers that a message holds.
-const NUMBERS_MAX: u64 = DATAGRAM_BYTES_MAX as u64 / 4;
+const NUMBERS_MAX: usize = DATAGRAM_BYTES_MAX / 4;
 
 /// Most bytes of a file: numbers of 8 bytes, and room for what else a file holds.
-const FILE_BYTES_MAX: u64 = 8 * NUMBERS_MAX + (1 << 20);
-
-/// Longest header of a `.npy` file, in bytes, as NumPy takes it.
-#[cfg(feature = "npy")]
-const HEADER_BYTES_MAX: usize = 10_000;
-
-/// Deepest nesting of a `.npy` header; one of numbers has a tuple in a dictionary. The parser's time doubles with each level.
-#[cfg(feature = "npy")]
-const HEADER_DEPTH_MAX: usize = 4;
+const FILE_BYTES_MAX: u64 = 8 * NUMBERS_MAX as u64 + (1 << 20);
 
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct AttendArguments {
@@ -87,8 +82,11 @@ pub(super) fn run(
     let numbers = read(&arguments.map)?;
     let mut client = Client::connect(socket)?;
     let looking = send(&mut client, arguments, &numbers)?;
-    let Looking { view, x, y, .. } = &looking;
-    let written = writeln!(out, "{view} is asked to look at {x:.2}, {y:.2}");
+    let view = &looking.view;
+    let written = looking
+        .points
+        .iter()
+        .try_for_each(|(x, y)| writeln!(out, "{view} is asked to look at {x:.2}, {y:.2}"));
     written.and_then(|()| write_outcome(out, &looking, arguments.wait)).map_err(ToolError::Output)
 }
 
@@ -127,105 +125,45 @@ pub(super) fn read(path: &Path) -> Result<NumberArray, ToolError> {
     read_npy(&bytes).map_err(unreadable)
 }
 
-/// That a message holds so many numbers. Checked before they are allocated, because a header may promise anything.
-fn check_count(sides: &[u64]) -> io::Result<()> {
-    let count = sides.iter().try_fold(1u64, |count, side| count.checked_mul(*side));
-    if count.is_some_and(|count| count <= NUMBERS_MAX) {
-        return Ok(());
+/// Numbers of an array, which a message must hold. Checked before they are allocated, because a header may promise anything.
+fn check_count(sides: &[usize]) -> io::Result<usize> {
+    let count = sides.iter().try_fold(1usize, |count, side| count.checked_mul(*side));
+    count.filter(|count| *count <= NUMBERS_MAX).ok_or_else(|| {
+        io::Error::other(format!(
+            "map too large: {sides:?} (expected at most {NUMBERS_MAX} numbers): pool the map first"
+        ))
+    })
+}
+
+fn read_npy(bytes: &[u8]) -> io::Result<NumberArray> {
+    let NpyArray { dtype, shape, bytes } = NpyArray::parse(bytes).map_err(io::Error::other)?;
+    let count = check_count(&shape)?;
+    let values = match dtype {
+        "<f2" => numbers(NumberFormat::F16, bytes),
+        "<f4" => numbers(NumberFormat::F32, bytes),
+        "<f8" => Ok(bytes
+            .as_chunks()
+            .0
+            .iter()
+            .map(|bytes| narrowed(f64::from_le_bytes(*bytes)))
+            .collect()),
+        "|u1" | "|b1" => numbers(NumberFormat::U8, bytes),
+        other => {
+            let error = format!(
+                "unsupported number type {} (expected float16, float32, float64, uint8 or bool)",
+                shown(other)
+            );
+            return Err(io::Error::other(error));
+        }
+    };
+    let values = values.map_err(io::Error::other)?;
+    if values.len() == count {
+        return Ok(NumberArray { shape, values });
     }
-    let error = format!(
-        "map too large: {sides:?} (expected at most {NUMBERS_MAX} numbers): pool the map first"
-    );
+    let error = format!("{} numbers (expected {count}, as the header says)", values.len());
     Err(io::Error::other(error))
 }
 
-#[cfg(not(feature = "npy"))]
-fn read_npy(_: &[u8]) -> io::Result<NumberArray> {
-    Err(io::Error::other(
-        "this build reads no .npy files: build it with the feature `npy`, or give a .png",
-    ))
-}
-
-#[cfg(feature = "npy")]
-fn read_npy(bytes: &[u8]) -> io::Result<NumberArray> {
-    use half::f16;
-    use npyz::{DType, NpyFile, Order, TypeChar};
-
-    check_header(bytes)?;
-    let array = NpyFile::new(bytes)?;
-    check_count(array.shape())?;
-    let shape = array.shape().iter().map(|&side| usize::try_from(side).unwrap_or(usize::MAX));
-    let shape: Vec<usize> = shape.collect();
-    if array.order() == Order::Fortran && 1 < shape.len() {
-        return Err(io::Error::other(
-            "array in Fortran order (expected C order): save numpy.ascontiguousarray(array) instead",
-        ));
-    }
-    let DType::Plain(kind) = array.dtype() else {
-        return Err(io::Error::other("array of records (expected numbers)"));
-    };
-    let values = match (kind.type_char(), kind.size_field()) {
-        (TypeChar::Float, 2) => array.into_vec::<f16>()?.into_iter().map(f16::to_f32).collect(),
-        (TypeChar::Float, 4) => array.into_vec::<f32>()?,
-        (TypeChar::Float, 8) => array.into_vec::<f64>()?.into_iter().map(narrowed).collect(),
-        (TypeChar::Uint, 1) => array.into_vec::<u8>()?.into_iter().map(f32::from).collect(),
-        (TypeChar::Bool, _) => array.into_vec::<bool>()?.into_iter().map(f32::from).collect(),
-        _ => {
-            let error = format!(
-                "unsupported number type {kind} (expected float16, float32, float64, uint8 or bool)"
-            );
-            return Err(io::Error::other(error));
-        }
-    };
-    Ok(NumberArray { shape, values })
-}
-
-/// That the header of a .npy file, whose length is behind magic and version, is in the file, because the parser allocates it at once, and
-/// that the parser takes no long time for it.
-#[cfg(feature = "npy")]
-fn check_header(bytes: &[u8]) -> io::Result<()> {
-    let (length, rest) = match bytes {
-        [_, _, _, _, _, _, 1, _, a, b, rest @ ..] => {
-            (u32::from(u16::from_le_bytes([*a, *b])), rest)
-        }
-        [_, _, _, _, _, _, _, _, a, b, c, d, rest @ ..] => {
-            (u32::from_le_bytes([*a, *b, *c, *d]), rest)
-        }
-        _ => return Err(io::ErrorKind::UnexpectedEof.into()),
-    };
-    if (bytes.len() as u64) < u64::from(length) {
-        let error = format!(
-            "file cut short: {} bytes (expected {length}, as its header says)",
-            bytes.len()
-        );
-        return Err(io::Error::other(error));
-    }
-    let header = &rest[..rest.len().min(length as usize)];
-    if HEADER_BYTES_MAX < header.len() {
-        let error = format!(
-            "header too long: {} bytes (expected at most {HEADER_BYTES_MAX})",
-            header.len()
-        );
-        return Err(io::Error::other(error));
-    }
-    let mut depth = 0usize;
-    for byte in header {
-        match byte {
-            b'(' | b'[' | b'{' => depth += 1,
-            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        if HEADER_DEPTH_MAX < depth {
-            let error = format!(
-                "header nested too deeply (expected at most {HEADER_DEPTH_MAX} levels, as of an array of numbers)"
-            );
-            return Err(io::Error::other(error));
-        }
-    }
-    Ok(())
-}
-
-#[cfg(feature = "npy")]
 #[expect(clippy::cast_possible_truncation, reason = "attention maps need no double precision")]
 fn narrowed(value: f64) -> f32 {
     value as f32
@@ -240,7 +178,7 @@ fn read_png(bytes: &[u8]) -> io::Result<NumberArray> {
     decoder.set_transformations(png::Transformations::EXPAND | png::Transformations::STRIP_16);
     let mut reader = decoder.read_info()?;
     let (width, height) = reader.info().size();
-    check_count(&[height.into(), width.into()])?;
+    check_count(&[height as usize, width as usize])?;
     let (color, _) = reader.output_color_type();
     let size = reader.output_buffer_size().ok_or(io::ErrorKind::InvalidData)?;
     let mut texels = vec![0; size];

@@ -84,8 +84,7 @@ pub(super) fn run(
     if has_moved || region.is_some() {
         return write_moved(out, &looking, *wait).map_err(ToolError::Output);
     }
-    let obeyed = obeyed(&looking);
-    let written = points.iter().zip(&obeyed).try_for_each(|((x, y), (at_x, at_y))| {
+    let written = points.iter().zip(&looking.points).try_for_each(|((x, y), (at_x, at_y))| {
         let moved = (at_x - x).abs().max((at_y - y).abs()) > 1.0 / 16.0;
         let note = if moved && !normalised { " (the nearest point of the picture)" } else { "" };
         writeln!(out, "{view} looks at {at_x}, {at_y}{note}")
@@ -105,16 +104,10 @@ pub(super) fn release(
 
 /// Prints where the points are now, of which some may have left the picture.
 fn write_moved(out: &mut dyn Write, looking: &Looking, was_awaited: bool) -> io::Result<()> {
-    for (x, y) in obeyed(looking) {
+    for (x, y) in &looking.points {
         writeln!(out, "{} looks at {x}, {y}", looking.view)?;
     }
     write_outcome(out, looking, was_awaited)
-}
-
-/// All points of an answer.
-fn obeyed(looking: &Looking) -> Vec<(f64, f64)> {
-    let one = looking.points.is_empty();
-    if one { vec![(looking.x, looking.y)] } else { looking.points.clone() }
 }
 
 /// Prints the fixations that feedback led to, if that was awaited.

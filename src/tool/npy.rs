@@ -1,9 +1,10 @@
-//! Streaming writer of `.npy` files, format version 1.0 as in `numpy.lib.format`. The crate `npyz` can append only to arrays of one
-//! axis.
+//! Streaming writer of `.npy` files, format version 1.0 as in `numpy.lib.format`.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+
+use foveate_core::npy;
 
 /// Bytes before the data: padded, so that the final row count fits in.
 const HEADER_BYTES: usize = 2048;
@@ -75,7 +76,8 @@ impl NpyWriter {
         let text_bytes = HEADER_BYTES - PREAMBLE_BYTES;
         assert!(text.len() < text_bytes, "a header of {} bytes", text.len());
         self.target.seek(SeekFrom::Start(0))?;
-        self.target.write_all(b"\x93NUMPY\x01\x00")?;
+        self.target.write_all(npy::MAGIC)?;
+        self.target.write_all(&[1, 0])?;
         self.target.write_all(&u16::try_from(text_bytes).unwrap_or(u16::MAX).to_le_bytes())?;
         writeln!(self.target, "{text:<width$}", width = text_bytes - 1)
     }

@@ -9,6 +9,7 @@ use super::history::timeline::TimelineEntry;
 use super::inspection::TokenReport;
 use super::reports::StreamReport;
 use foveate::messages::{RefusalReason, ViewName};
+use foveate_core::geometry::region::Region;
 
 /// Message of a page.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -39,9 +40,8 @@ pub(super) enum FromPage {
     Look {
         #[serde(default)]
         points: Vec<(f64, f64)>,
-        /// Left, top, right, bottom.
         #[serde(default, rename = "box")]
-        region: Option<[f64; 4]>,
+        region: Option<Region>,
     },
     /// Tell of the token under a point, in source pixels, of the frame that was sent last.
     Inspect { x: f64, y: f64 },

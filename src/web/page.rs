@@ -27,7 +27,6 @@ use super::seats::{Owner, Seats};
 use super::steering::PageSteering;
 use super::thumbnails::{THUMBNAILS_MAX, Thumbnails, WantedViews};
 use foveate::messages::{Look, ViewName, clipped};
-use foveate_core::geometry::region::Region;
 use foveate_core::mask::Mask;
 use foveate_core::token::PATCH_SIDES;
 
@@ -315,12 +314,8 @@ impl Page {
             }
             FromPage::Look { points, region } => {
                 let Some(view) = &self.view else { return Ok(()) };
-                let region = region.map(|[x0, y0, x1, y1]| Region { x0, y0, x1, y1 });
                 let look = Look { region, ..Look::at_points(view, &points) };
-                match look.check() {
-                    Ok(()) => self.steering.look(look),
-                    Err(error) => say(socket, &ToPage::Refused { reason: None, error }).await?,
-                }
+                self.steering.look(look);
             }
             FromPage::Release => {
                 if let Some(view) = &self.view {

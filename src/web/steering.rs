@@ -181,12 +181,7 @@ fn request_with_retry(
 fn request(client: &mut Client, command: &SteeringCommand) -> Result<ToPage, ControlError> {
     match command {
         SteeringCommand::Look(look) => {
-            let looking = client.look(Look::clone(look))?;
-            let points = match looking.points.is_empty() {
-                true => vec![(looking.x, looking.y)],
-                false => looking.points,
-            };
-            Ok(ToPage::Looking { points })
+            client.look(Look::clone(look)).map(|looking| ToPage::Looking { points: looking.points })
         }
         SteeringCommand::Release { view } => client.release(view).map(|()| ToPage::Released),
     }

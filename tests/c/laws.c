@@ -731,7 +731,7 @@ LAW(a_view_of_ones_own_is_made_then_subscribed_to) {
     EXPECT_RESULT(foveate_look(reader, &point, 0, NULL), FOVEATE_TIMED_OUT);
     hear(calls[0].client);
     EXPECT_TEXT(heard, "{\"op\":\"look\",\"view\":\"camera/client-7\"");
-    say(calls[0].client, "{\"ok\":true,\"x\":1,\"y\":1}");
+    say(calls[0].client, "{\"ok\":true,\"points\":[[1,1]]}");
     EXPECT_RESULT(foveate_answer(reader, 0, NULL), FOVEATE_OK);
     foveate_close(reader);
     EXPECT(recv(calls[0].client, heard, sizeof heard, 0) == 0 && recv(calls[1].client, heard, sizeof heard, 0) == 0);
@@ -1085,7 +1085,7 @@ LAW(a_patient_reader_is_opened_before_its_daemon) {
         grant_next("subscribe", GRANTED);
         EXPECT_RESULT(read_when_ready(descriptor, reader, &frame), FOVEATE_NOTHING);
         // Answers to steering do not wake a reader.
-        if (is_own) say(maker, "{\"ok\":true,\"x\":1,\"y\":1}");
+        if (is_own) say(maker, "{\"ok\":true,\"points\":[[1,1]]}");
         EXPECT(foveate__poll(descriptor, POLLIN, 0) == 0);
         foveate_close(reader);
     }
@@ -1324,9 +1324,9 @@ LAW(a_look_says_what_was_asked_and_tells_the_answer) {
     EXPECT_RESULT(foveate_look(session->reader, &point, 0, &looking), FOVEATE_TIMED_OUT);
     int steering = accept_client();
     hear(steering);
-    EXPECT(strcmp(heard, "{\"op\":\"look\",\"view\":\"camera/main\",\"x\":0.10000000000000001,\"y\":-2.5000000000000001e-09}")
+    EXPECT(strcmp(heard, "{\"op\":\"look\",\"view\":\"camera/main\",\"points\":[[0.10000000000000001,-2.5000000000000001e-09]]}")
            == 0);
-    say(steering, "{\"ok\":true,\"view\":\"camera/main\",\"x\":586.6875,\"y\":-0.0625,\"later\":{\"x\":1}}");
+    say(steering, "{\"ok\":true,\"view\":\"camera/main\",\"points\":[[586.6875,-0.0625]],\"later\":{\"x\":1}}");
     EXPECT_RESULT(foveate_answer(session->reader, -1, &looking), FOVEATE_OK);
     EXPECT(looking.x == 586.6875 && looking.y == -0.0625 && !looking.has_fixation);
     EXPECT_RESULT(foveate_answer(session->reader, -1, &looking), FOVEATE_NOTHING);
@@ -1337,9 +1337,9 @@ LAW(a_look_says_what_was_asked_and_tells_the_answer) {
     point.x = point.y = 0.5;
     EXPECT_RESULT(foveate_look(session->reader, &point, 0, NULL), FOVEATE_TIMED_OUT);
     hear(steering);
-    EXPECT_TEXT(heard, "\"x\":0.5,\"y\":0.5,\"normalised\":true,\"for_ms\":250,\"frame\":812,\"wait\":true}");
-    say(steering, "{\"ok\":true,\"x\":320,\"y\":240.0,\"fixation\":{\"id\":9,\"x\":320.5,\"y\":24e1,\"since_frame\":813,"
-                  "\"reason\":\"look\"}}");
+    EXPECT_TEXT(heard, "\"points\":[[0.5,0.5]],\"normalised\":true,\"for_ms\":250,\"frame\":812,\"wait\":true}");
+    say(steering, "{\"ok\":true,\"points\":[[320,240.0]],\"fixations\":[{\"id\":9,\"x\":320.5,\"y\":24e1,\"since_frame\":813,"
+                  "\"reason\":\"look\"}]}");
     EXPECT_RESULT(foveate_answer(session->reader, -1, &looking), FOVEATE_OK);
     EXPECT(looking.x == 320.0 && looking.has_fixation && looking.fixation_id == 9 && looking.fixation_x == 320.5);
     EXPECT(looking.fixation_y == 240.0 && looking.fixation_since_frame == 813);
@@ -1351,7 +1351,7 @@ LAW(a_look_says_what_was_asked_and_tells_the_answer) {
     EXPECT_RESULT(foveate_look_at(session->reader, points, 2, 0, NULL), FOVEATE_TIMED_OUT);
     hear(steering);
     EXPECT_TEXT(heard, "{\"op\":\"look\",\"view\":\"camera/main\",\"points\":[[1,0],[0,2.5]],\"for_ms\":9}");
-    say(steering, "{\"ok\":true,\"x\":1,\"y\":0,\"points\":[[1,0],[0,2.5]]}");
+    say(steering, "{\"ok\":true,\"points\":[[1,0],[0,2.5]]}");
     EXPECT_RESULT(foveate_answer(session->reader, -1, &looking), FOVEATE_OK);
     EXPECT(looking.x == 1.0 && looking.y == 0.0 && !looking.has_fixation);
     EXPECT_RESULT(foveate_look_at(session->reader, points, 0, 0, NULL), FOVEATE_INVALID);
@@ -1460,10 +1460,10 @@ LAW(the_answer_is_that_to_the_newest_message) {
         EXPECT_RESULT(foveate_look(session->reader, &point, 0, &looking), FOVEATE_TIMED_OUT);
     }
     int steering = accept_client();
-    say(steering, "{\"ok\":true,\"x\":1,\"y\":1}");
+    say(steering, "{\"ok\":true,\"points\":[[1,1]]}");
     EXPECT_RESULT(foveate_answer(session->reader, 0, &looking), FOVEATE_TIMED_OUT);
     say(steering, "{\"ok\":false,\"reason\":\"held\",\"error\":\"no\"}");
-    say(steering, "{\"ok\":true,\"x\":3,\"y\":3}");
+    say(steering, "{\"ok\":true,\"points\":[[3,3]]}");
     EXPECT_RESULT(foveate_answer(session->reader, 0, &looking), FOVEATE_OK);
     EXPECT(looking.x == 3.0);
 }
@@ -1489,7 +1489,7 @@ LAW(steering_connects_again_after_a_hang_up) {
     int steering = accept_client();
     hear(steering);
     EXPECT_TEXT(heard, "\"op\":\"look\"");
-    say(steering, "{\"ok\":true,\"x\":1,\"y\":1}");
+    say(steering, "{\"ok\":true,\"points\":[[1,1]]}");
     EXPECT_RESULT(foveate_answer(session->reader, 0, NULL), FOVEATE_OK);
     hang_up(steering);
     // Nobody looked at this hang-up, and still the next message arrives.
@@ -2090,6 +2090,16 @@ LAW(only_members_of_the_object_itself_are_found) {
     EXPECT(!foveate__is(span_of("truely"), "true") && !foveate__is(span_of("tru"), "true"));
 }
 
+LAW(elements_of_an_array_are_found) {
+    struct foveate__span value;
+    const char *text = " [ [1,{\"a\":[2]}] , \"],\", 3 ]";
+    EXPECT(foveate__element(span_of(text), 2, &value) && foveate__is(value, "3"));
+    EXPECT(foveate__element(span_of(text), 1, &value) && foveate__is(value, "\"],\""));
+    EXPECT(foveate__element(span_of(text), 0, &value) && foveate__element(value, 0, &value) && foveate__is(value, "1"));
+    EXPECT(!foveate__element(span_of(text), 3, &value) && !foveate__element(span_of(" [ ]"), 0, &value));
+    EXPECT(!foveate__element(span_of("{\"a\":1}"), 0, &value) && !foveate__element(span_of("["), 0, &value));
+}
+
 static void expect_string(const char *json, const char *expected) {
     char text[16];
     EXPECT(foveate__string(span_of(json), text, sizeof text));
@@ -2144,7 +2154,7 @@ static void scan(const char *bytes, size_t count) {
 
 LAW(no_message_leads_out_of_its_bounds) {
     const char *valid =
-        "{\"ok\":false,\"reason\":\"h\\u00e9ld\",\"error\":\"a\\\"b\",\"x\":-1.5e3,\"fixation\":{\"id\":1,\"x\":[[]]}}";
+        "{\"ok\":false,\"reason\":\"h\\u00e9ld\",\"error\":\"a\\\"b\",\"points\":[[-1.5e3,2]],\"fixations\":[{\"id\":1,\"x\":[[]]}]}";
     const char *alphabet = "{}[]\",:\\ue0123456789-+.tf n";
     size_t valid_bytes_count = strlen(valid);
     for (int round = 0; round < FUZZ_ROUNDS; round++) {

@@ -149,7 +149,7 @@ fn a_refusal_fits_a_datagram_however_long_what_it_quotes_is() {
         format!(r#"{{"op":"open_view","stream":"camera","view":{{"name":"{wide}"}}}}"#),
         format!(r#"{{"op":"open_view","stream":"camera","view":{{"{wide}":1}}}}"#),
         format!(r#"{{"op":"{long}"}}"#),
-        format!(r#"{{"op":"look","view":"{long}","x":1,"y":1}}"#),
+        format!(r#"{{"op":"look","view":"{long}","points":[[1,1]]}}"#),
     ] {
         client.send(request.as_bytes()).unwrap();
         let answer = client.receive();
@@ -185,7 +185,7 @@ fn process_names_are_shown_printable() {
     let name = std::fs::read("/proc/self/comm").unwrap();
     std::fs::write("/proc/self/comm", b"a\x1b[2J\nb").unwrap();
     let [first, second] = [(); 2].map(|()| RawClient::connect(&stage.path));
-    let look = br#"{"op":"look","view":"camera/main","x":1,"y":1}"#;
+    let look = br#"{"op":"look","view":"camera/main","points":[[1,1]]}"#;
     assert_eq!(first.ask(look)["ok"], true);
     let answer = second.ask(look);
     std::fs::write("/proc/self/comm", name).unwrap();
@@ -222,7 +222,7 @@ fn feedback_names_no_frame_of_another_extent() {
     let client = RawClient::connect(&stage.path);
     let look = |frame: u64| {
         let request =
-            format!(r#"{{"op":"look","view":"camera/main","x":1,"y":1,"frame":{frame}}}"#);
+            format!(r#"{{"op":"look","view":"camera/main","points":[[1,1]],"frame":{frame}}}"#);
         client.ask(request.as_bytes())["reason"].clone()
     };
     show(&mut channel, EXTENT, 9, 1.0);
@@ -261,7 +261,8 @@ fn a_descriptor_that_takes_its_time_to_close_delays_nobody() {
             waker.wake();
             rustix::net::recv(&client.0, &mut [0; 16], RecvFlags::DONTWAIT).is_ok()
         });
-        let wait = format!(r#"{{"op":"look","view":"camera/{view}","x":1,"y":1,"wait":true}}"#);
+        let wait =
+            format!(r#"{{"op":"look","view":"camera/{view}","points":[[1,1]],"wait":true}}"#);
         client.send(wait.as_bytes()).unwrap();
         for _ in 0..count {
             client.send(b"").unwrap();

@@ -40,8 +40,8 @@ fn malformed_requests_are_refused_with_what_is_allowed() {
         (br#"{"op":"subscribe","view":"camera"}"#, "bad-request", "STREAM/VIEW"),
         (br#"{"op":"subscribe","view":"camera/Main"}"#, "bad-request", "a-z, 0-9, `_` and `-`"),
         (br#"{"op":"subscribe","view":"a/b"}"#, "unknown-view", "`camera/main`, `door/wide`"),
-        (br#"{"op":"look","view":"camera/main","x":null,"y":1}"#, "bad-request", "`x` and `y`"),
-        (br#"{"op":"look","view":"camera/main","x":1e999,"y":1}"#, "bad-request", "range"),
+        (br#"{"op":"look","view":"camera/main","points":[[null,1]]}"#, "bad-request", "null"),
+        (br#"{"op":"look","view":"camera/main","points":[[1e999,1]]}"#, "bad-request", "range"),
         (b"{\"op\":\"list\"}\nraw", "bad-request", "3 raw bytes"),
     ] {
         let answer = client.ask(request);
@@ -199,14 +199,14 @@ fn the_newest_look_reaches_the_frame_loop() {
 
     client.look(Look::at(&main_view(), 5.0, 5.0)).unwrap();
     let looking = client.look(Look::at(&main_view(), -3.0, 1000.03)).unwrap();
-    assert_eq!((looking.x, looking.y), (0.0, 48.0));
+    assert_eq!(looking.points, [(0.0, 48.0)]);
     let post = channel.next_feedback().unwrap();
     assert_eq!(post.feedback, Feedback::look_at(0.0, 48.0, None));
     assert_eq!(channel.next_feedback(), None, "a look is taken once");
     assert_eq!(other.next_feedback(), None, "and by its own view");
 
     let looking = client.look(Look::at(&main_view(), 10.04, 20.0)).unwrap();
-    assert_eq!((looking.x, looking.y), (10.0625, 20.0), "rounded to 1/16");
+    assert_eq!(looking.points, [(10.0625, 20.0)], "rounded to 1/16");
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! Messages survive the way there and back, and invalid messages do no harm.
 
 use foveate::messages::{
-    Attend, AttendTokens, Epoch, FromDaemon, Granted, Inject, Look, Looking, NOTICE_BYTES,
-    NumberFormat, Refusal, RefusalReason, SubscriptionEvent, ViewName, Weigh, clipped,
+    Attend, AttendTokens, Epoch, FromDaemon, Granted, Inject, Injected, Look, Looking,
+    NOTICE_BYTES, NumberFormat, Refusal, RefusalReason, SubscriptionEvent, ViewName, Weigh,
+    clipped,
 };
 use foveate_control::{Listing, Request, accepted, refused};
 use foveate_core::geometry::region::Region;
@@ -138,7 +139,7 @@ fn no_message_of_the_daemon_is_as_short_as_a_notice() {
     let view = "a/b".parse::<ViewName>().unwrap();
     let shortest = [
         accepted(&Granted { view: view.clone() }),
-        accepted(&Looking::at(&view, &[(0.0, 0.0)])),
+        accepted(&Injected { view: view.clone(), taken_for: None }),
         accepted(&Listing { version: None, streams: Vec::new(), server: None, next: None }),
         refused(&Refusal::new(RefusalReason::Busy, "")),
         SubscriptionEvent::Segment { view: view.clone(), epoch: Epoch(0) }.to_datagram(),
@@ -153,9 +154,12 @@ fn no_message_of_the_daemon_is_as_short_as_a_notice() {
 
 #[test]
 fn a_newer_daemon_is_understood_as_far_as_possible() {
-    let answer = br#"{"ok":true,"view":"a/b","x":1.0,"y":2.0,"z":3.0}"#;
+    let answer = br#"{"ok":true,"view":"a/b","points":[[1.0,2.0]],"z":3.0}"#;
     let looking = FromDaemon::<Looking>::from_datagram(answer).unwrap();
-    assert!(matches!(looking, FromDaemon::Accepted(Looking { x: 1.0, .. })), "{looking:?}");
+    assert!(
+        matches!(&looking, FromDaemon::Accepted(Looking { points, .. }) if *points == [(1.0, 2.0)]),
+        "{looking:?}"
+    );
     let refusal = br#"{"ok":false,"reason":"full-moon","error":"not tonight"}"#;
     let expected = Refusal::new(RefusalReason::Other, "not tonight");
     assert_eq!(
@@ -164,27 +168,26 @@ fn a_newer_daemon_is_understood_as_far_as_possible() {
     );
 }
 
-/// One point or several, but not both, not none and not more than any view has foveae.
+/// At least one point, not more than any view has foveae, and no box beside them.
 #[test]
 fn a_look_has_points() {
     let look = |fields: &str| {
         let datagram = format!(r#"{{"op":"look","view":"a/b"{fields}}}"#);
-        Request::from_datagram(datagram.as_bytes()).map(|(request, _)| request)
+        match Request::from_datagram(datagram.as_bytes())? {
+            (Request::Look(look), _) => look.check().map(|()| look),
+            other => panic!("{other:?}"),
+        }
     };
     let view: ViewName = "a/b".parse().unwrap();
-    let expected = Request::Look(Look::at(&view, 1.0, 2.0));
-    for one in [r#","x":1,"y":2"#, r#","points":[[1,2]]"#] {
-        assert_eq!(look(one), Ok(expected.clone()), "{one}");
-    }
     let eight = ["[1,2]"; 8].join(",");
-    let expected = Request::Look(Look::at_points(&view, &[(1.0, 2.0); 8]));
+    let expected = Look::at_points(&view, &[(1.0, 2.0); 8]);
     assert_eq!(look(&format!(r#","points":[{eight}]"#)), Ok(expected));
     for (fields, part) in [
         (String::new(), "invalid `points`: 0 points"),
         (r#","points":[]"#.to_owned(), "invalid `points`: 0 points"),
         (format!(r#","points":[{eight},[1,2]]"#), "invalid `points`: 9 points"),
-        (r#","x":1"#.to_owned(), "several kinds of points"),
-        (r#","x":1,"y":2,"points":[[1,2]]"#.to_owned(), "expected one of `x` and `y`"),
+        (r#","x":1,"y":2"#.to_owned(), "unknown field `x`"),
+        (r#","box":[1,2,3,4],"points":[[1,2]]"#.to_owned(), "expected `points` or `box`"),
         (r#","points":[[1,2,3]]"#.to_owned(), "length 3"),
         (r#","points":[[1]]"#.to_owned(), "length 1"),
         (r#","points":[[1,null]]"#.to_owned(), "null"),

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use foveate_config::{SourceChoice, ViewConfig};
 use foveate_core::geometry::fixation::{Fixation, FixationReason, Fixations};
+use foveate_core::npy::NpyArray;
 use foveate_core::token::DType;
 use foveate_daemon::stream::ServedView;
 use foveate_ring::abi::FixationBlock;
@@ -16,6 +17,8 @@ use testkit::daemon::{Outcome, Place};
 use testkit::device;
 use testkit::film::{Film, encode};
 use testkit::wait::until;
+
+use crate::end_to_end_sources::item_bytes;
 
 /// Every change counts, whatever the source.
 const EXACT: &str = "[stream.change]\nthreshold = 0\n";
@@ -191,23 +194,20 @@ impl ExtractedView {
     fn read(folder: &Path, view: &ServedView) -> Self {
         let [frames, tokens, pixels, relevance] = ["frames", "tokens", "pixels", "relevance"]
             .map(|name| Array::read(&folder.join(format!("{name}.npy"))));
-        let side = u64::from(view.spec.format.patch_side);
-        let capacity = view.spec.capacity() as u64;
+        let side = view.spec.format.patch_side as usize;
+        let capacity = view.spec.capacity();
         assert!(frames.row_shape.is_empty());
         assert_eq!(tokens.row_shape, [capacity]);
         assert_eq!(pixels.row_shape, [capacity, 3, side, side]);
-        assert_eq!(
-            (&relevance.row_shape[..], relevance.descr.as_str()),
-            (&[capacity][..], "'<f4'")
-        );
+        assert_eq!((&relevance.row_shape[..], relevance.dtype.as_str()), (&[capacity][..], "<f4"));
         assert_eq!([tokens.rows, pixels.rows, relevance.rows], [frames.rows; 3]);
         let dtype = match view.spec.format.dtype {
-            DType::U8 => "'|u1'",
-            DType::F16 => "'<f2'",
-            DType::Bf16 => "'<u2'",
-            DType::F32 => "'<f4'",
+            DType::U8 => "|u1",
+            DType::F16 => "<f2",
+            DType::Bf16 => "<u2",
+            DType::F32 => "<f4",
         };
-        assert_eq!(pixels.descr, dtype);
+        assert_eq!(pixels.dtype, dtype);
         let segments = fs::read(folder.join("segments.json")).unwrap();
         let segments = serde_json::from_slice(&segments).unwrap();
         let token_bytes = view.spec.format.token_bytes();
@@ -324,11 +324,11 @@ impl ExtractedView {
     }
 }
 
-/// A `.npy` file: its header read by a library, its data as bytes.
+/// A `.npy` file.
 struct Array {
     rows: usize,
-    row_shape: Vec<u64>,
-    descr: String,
+    row_shape: Vec<usize>,
+    dtype: String,
     /// Offset and size of each field of an element, in bytes.
     fields: BTreeMap<String, (usize, usize)>,
     item_bytes: usize,
@@ -339,27 +339,19 @@ struct Array {
 impl Array {
     fn read(path: &Path) -> Self {
         let bytes = fs::read(path).unwrap();
-        let mut rest = &bytes[..];
-        let header = npyz::NpyHeader::from_reader(&mut rest).unwrap();
-        assert_eq!(header.order(), npyz::Order::C);
-        let dtype = header.dtype();
-        let (mut fields, mut item_bytes) = (BTreeMap::new(), 0);
-        match &dtype {
-            npyz::DType::Record(record) => {
-                for field in record {
-                    let size = field.dtype.num_bytes().unwrap();
-                    fields.insert(field.name.clone(), (item_bytes, size));
-                    item_bytes += size;
-                }
-            }
-            plain => item_bytes = plain.num_bytes().unwrap(),
-        }
-        let (rows, row_shape) = header.shape().split_first().unwrap();
-        let (rows, row_shape) = (usize::try_from(*rows).unwrap(), row_shape.to_vec());
-        let row_bytes = usize::try_from(row_shape.iter().product::<u64>()).unwrap() * item_bytes;
-        assert_eq!(rest.len(), rows * row_bytes, "{}", path.display());
-        let (descr, data) = (dtype.descr(), rest.to_vec());
-        Self { rows, row_shape, descr, fields, item_bytes, row_bytes, data }
+        let NpyArray { dtype, shape, bytes } = NpyArray::parse(&bytes).unwrap();
+        let mut sizes = Vec::new();
+        let item_bytes = item_bytes(&mut &*dtype, &mut sizes);
+        let place = |at: &mut usize, (name, size)| {
+            *at += size;
+            Some((name, (*at - size, size)))
+        };
+        let fields = sizes.into_iter().scan(0, place).collect();
+        let (rows, row_shape) = (shape[0], shape[1..].to_vec());
+        let row_bytes = row_shape.iter().product::<usize>() * item_bytes;
+        assert_eq!(bytes.len(), rows * row_bytes, "{}", path.display());
+        let (dtype, data) = (dtype.to_owned(), bytes.to_vec());
+        Self { rows, row_shape, dtype, fields, item_bytes, row_bytes, data }
     }
 
     fn row(&self, row: usize) -> &[u8] {

@@ -104,7 +104,7 @@ fn look_and_see(scene: &mut FedStream<'_>) {
     let view: ViewName = "camera/calm".parse().unwrap();
     let x = f64::from(u32::try_from(scene.sent % 150).unwrap());
     let looking = scene.client.look(Look::at(&view, x, 40.0)).unwrap();
-    assert_eq!((looking.x, looking.y), (x, 40.0));
+    assert_eq!(looking.points, [(x, 40.0)]);
     scene.show(LOOK_EVERY);
     let fixation = scene.follower.frame.head.fixation();
     assert_eq!((fixation.x, fixation.y, fixation.reason), (x, 40.0, FixationReason::Look));

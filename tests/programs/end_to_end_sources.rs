@@ -10,6 +10,7 @@ use std::process::Command;
 use std::thread;
 
 use foveate_control::StreamState;
+use foveate_core::npy::NpyArray;
 use testkit::daemon::{Place, ProcessResources};
 use testkit::film::encode;
 use testkit::wait::until;
@@ -181,8 +182,7 @@ fn extract_ignores_rate_and_readers() {
         let folder = place.path("out").join(view);
         assert_eq!(frame_numbers(&folder), (1..=12).collect::<Vec<_>>(), "{view}");
         let tokens = fs::read(folder.join("tokens.npy")).unwrap();
-        let shape = npyz::NpyHeader::from_reader(&tokens[..]).unwrap().shape().to_vec();
-        assert_eq!(shape, [12, 4]);
+        assert_eq!(NpyArray::parse(&tokens).unwrap().shape, [12, 4]);
     }
 }
 
@@ -635,11 +635,9 @@ fn frame_numbers(folder: &Path) -> Vec<u64> {
 /// A field of 8 bytes of `frames.npy`.
 fn column(folder: &Path, name: &str) -> Vec<u64> {
     let bytes = fs::read(folder.join("frames.npy")).unwrap();
-    let mut rest = &bytes[..];
-    let header = npyz::NpyHeader::from_reader(&mut rest).unwrap();
-    let npyz::DType::Record(fields) = header.dtype() else { panic!("not records") };
-    let sizes = fields.iter().map(|field| (field.name.clone(), field.dtype.num_bytes().unwrap()));
-    let sizes: Vec<_> = sizes.collect();
+    let array = NpyArray::parse(&bytes).unwrap();
+    let mut sizes = Vec::new();
+    item_bytes(&mut &*array.dtype, &mut sizes);
     let at =
         sizes.iter().take_while(|(field, _)| field != name).map(|(_, size)| size).sum::<usize>();
     let row = sizes.iter().map(|(_, size)| size).sum();
@@ -649,7 +647,39 @@ fn column(folder: &Path, name: &str) -> Vec<u64> {
         bytes[..size].copy_from_slice(&row[at..at + size]);
         u64::from_le_bytes(bytes)
     };
-    rest.chunks_exact(row).map(number).collect()
+    array.bytes.chunks_exact(row).map(number).collect()
+}
+
+/// Bytes of an element of an array of this dtype. Adds the fields of a record with their bytes.
+pub(crate) fn item_bytes(dtype: &mut &str, fields: &mut Vec<(String, usize)>) -> usize {
+    let skip = |dtype: &mut &str, text: &str| {
+        let rest = dtype.strip_prefix(text);
+        *dtype = rest.unwrap_or(dtype);
+        rest.is_some()
+    };
+    if !skip(dtype, "[") {
+        let code = dtype.trim_start_matches('\'');
+        let digit;
+        (digit, *dtype) = code[2..].split_at(1);
+        skip(dtype, "'");
+        return digit.parse().unwrap();
+    }
+    let mut sum = 0;
+    while !skip(dtype, "]") {
+        skip(dtype, ", ");
+        assert!(skip(dtype, "('"), "{dtype}");
+        let (name, rest) = dtype.split_once("', ").unwrap();
+        *dtype = rest;
+        let mut bytes = item_bytes(dtype, &mut Vec::new());
+        if skip(dtype, ", (") {
+            let (count, rest) = dtype.split_once(",)").unwrap();
+            (bytes, *dtype) = (bytes * count.parse::<usize>().unwrap(), rest);
+        }
+        assert!(skip(dtype, ")"), "{dtype}");
+        fields.push((name.to_owned(), bytes));
+        sum += bytes;
+    }
+    sum
 }
 
 /// Makes the matrix of the track of a clip turn it by 90 degrees.
@@ -693,16 +723,13 @@ fn segments(place: &Place) -> serde_json::Value {
 /// The bytes of `pixels.npy` of view `main`.
 fn pixels(place: &Place) -> Vec<u8> {
     let bytes = fs::read(place.path("out/main/pixels.npy")).unwrap();
-    let mut rest = &bytes[..];
-    npyz::NpyHeader::from_reader(&mut rest).unwrap();
-    rest.to_vec()
+    NpyArray::parse(&bytes).unwrap().bytes.to_vec()
 }
 
 /// The side of the picture whose tokens are brighter than those of the other three.
 fn bright_side(place: &Place) -> &'static str {
     let (samples, bytes) = (pixels(place), fs::read(place.path("out/main/tokens.npy")).unwrap());
-    let mut records = &bytes[..];
-    npyz::NpyHeader::from_reader(&mut records).unwrap();
+    let records = NpyArray::parse(&bytes).unwrap().bytes;
     let segment = &segments(place)[0];
     let [width, height] =
         ["source_width", "source_height"].map(|side| segment[side].as_u64().unwrap());

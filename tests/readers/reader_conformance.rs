@@ -174,17 +174,21 @@ fn every_client_says_alike_how_the_camera_moved() {
     let rotation = Some([0.0, -0.01745, 0.00873, 0.99981]);
     let client = &mut fed.client;
     let look = client.look(Look { frame, homography, ..Look::at(&view, 50.0, 40.0) }).unwrap();
-    assert_eq!((look.x, look.y), (65.0, 39.5));
+    assert_eq!(look.points, [(65.0, 39.5)]);
     let map = Attend { frame, rotation, ..attend([3, 4], NumberFormat::U8) };
     let attend = client.attend(map, &[0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0]).unwrap();
     // Two degrees of 120 pixels to the radian.
-    assert!((attend.x - 96.0).abs() < 3.0 && (attend.y - 60.0).abs() < 3.0, "{attend:?}");
+    let (x, y) = attend.points[0];
+    assert!((x - 96.0).abs() < 3.0 && (y - 60.0).abs() < 3.0, "{attend:?}");
     let scored = AttendTokens { homography, ..attend_tokens(1, NumberFormat::U8) };
     let mut scores = vec![0; tokens];
     scores[0] = 1;
     let scored = client.attend_tokens(scored, &scores).unwrap();
     client.release(&view).unwrap();
-    let said = |Looking { x, y, .. }: &Looking| format!("{x:.3} {y:.3}\n");
+    let said = |looking: &Looking| {
+        let (x, y) = looking.points[0];
+        format!("{x:.3} {y:.3}\n")
+    };
     let expected: String = [look, attend, scored].iter().map(said).collect();
 
     let python = |script: &str| {

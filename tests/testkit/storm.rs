@@ -20,7 +20,7 @@ const EXCHANGE: usize = 25;
 const FLOOD: usize = 3000;
 
 const LIST: &[u8] = br#"{"op":"list"}"#;
-const LOOK_AND_WAIT: &[u8] = br#"{"op":"look","view":"camera/main","x":1,"y":2,"wait":true}"#;
+const LOOK_AND_WAIT: &[u8] = br#"{"op":"look","view":"camera/main","points":[[1,2]],"wait":true}"#;
 const FOLLOW: &[u8] = br#"{"op":"subscribe","view":"camera/main","notify":true,"gaze":true}"#;
 const OPEN: &[u8] = br#"{"op":"open_view","stream":"camera","view":{"budget":64,"slots":2}}"#;
 

@@ -49,7 +49,7 @@ class Access(unittest.TestCase):
         config = shipped("router", self.folder, self.endpoint)
         self.enterContext(Process([sys.executable, program, config], "routing"))
         self.daemon = self.enterContext(FakeDaemon({"front/policy": FakeRing()}))
-        self.daemon.answers["look"] = lambda request: {"ok": True, "x": request["x"], "y": request["y"]}
+        self.daemon.answers["look"] = lambda request: {"ok": True, "points": request["points"]}
 
     def session(self, name: str) -> Any:
         tls = {
@@ -83,7 +83,7 @@ class Access(unittest.TestCase):
             else:
                 with self.assertRaises(foveate.TimedOut):
                     view.look(5, 6)
-        self.assertEqual([request["x"] for request, _ in self.daemon.requests if request["op"] == "look"], [3])
+        self.assertEqual([request["points"][0][0] for request, _ in self.daemon.requests if request["op"] == "look"], [3])
 
     def test_nobody_publishes_in_the_name_of_a_robot(self) -> None:
         self.robot("robot-7")

@@ -180,7 +180,7 @@ class RealFootage(unittest.TestCase):
         for request in (
             b'{"op":"open_view","stream":"street"}',
             b'{"op":"subscribe"}',
-            b'{"op":"look","view":"street/model","x":1,"y":1}',
+            b'{"op":"look","view":"street/model","points":[[1,1]]}',
             b'{"op":"look"',
             b"[]",
             b"",
@@ -189,7 +189,7 @@ class RealFootage(unittest.TestCase):
                 [reply] = self.session.get(key, payload=request)
                 answer = json.loads(reply.ok.payload.to_bytes())
                 self.assertEqual((answer["ok"], answer["reason"]), (False, "bad-request"))
-        [reply] = self.session.get(key, payload=b'{"op":"look","x":1,"y":1}\n' + bytes(1 << 17))
+        [reply] = self.session.get(key, payload=b'{"op":"look","points":[[1,1]]}\n' + bytes(1 << 17))
         self.assertEqual(json.loads(reply.ok.payload.to_bytes())["reason"], "too-large")
 
     def test_a_message_that_is_lost_is_noticed_and_made_up_for(self) -> None:
@@ -304,7 +304,7 @@ class Endings(unittest.TestCase):
         self.assertEqual(self.bridge.kill(signal.SIGTERM), 0)
 
     def test_two_clients_steer_over_connections_of_their_own(self) -> None:
-        self.daemon.answers["look"] = lambda request: {"ok": True, "x": request["x"], "y": request["y"]}
+        self.daemon.answers["look"] = lambda request: {"ok": True, "points": request["points"]}
         one = self.enterContext(remote.open("robot", "front/policy", self.session, client="one"))
         other = self.enterContext(remote.open("robot", "front/policy", self.session, client="other"))
         before = len(self.daemon._connections)

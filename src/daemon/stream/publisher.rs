@@ -13,7 +13,7 @@ use foveate_core::geometry::fixation::{Fixation, FixationReason, Gaze};
 use foveate_core::geometry::region::Region;
 use foveate_core::rate::RateLimit;
 use foveate_engine::{SampledFrame, Sink, View};
-use foveate_gaze::compensation::carried_look;
+use foveate_gaze::compensation::compensated;
 use foveate_gaze::feedback::Feedback;
 use foveate_gaze::motion::Motions;
 use foveate_gaze::view::ViewSpec;
@@ -94,14 +94,10 @@ pub(super) fn take_feedback(
         if is_late(&next.feedback, at, path.times) {
             view.sink.channel.counters().injections_late.add(1);
         } else {
-            let feedback = if next.is_moved {
-                let to_come = path.arrivals.first_since(next.at_ns);
-                next.feedback.moved_to_frame(to_come.unwrap_or(at.frame_seq))
-            } else {
-                next.feedback
-            };
+            let arrived_before = || path.arrivals.first_since(next.at_ns).unwrap_or(at.frame_seq);
+            let moved_to = next.is_moved.then(arrived_before);
             let (parameters, to_come) = (&view.spec().parameters, (extent, at.frame_seq));
-            let feedback = carried_look(feedback, parameters, to_come, path.motions);
+            let feedback = compensated(next.feedback, moved_to, parameters, to_come, path.motions);
             view.take_feedback(&feedback, at, next.at_ns);
         }
     }

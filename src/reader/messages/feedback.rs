@@ -2,15 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::ViewName;
+use super::{Refusal, RefusalReason, ViewName};
 use foveate_core::ego::{EgoMotion, EgoMotionError};
 use foveate_core::geometry::fixation::{FOVEAE_MAX, Fixation, is_share};
 use foveate_core::geometry::region::Region;
 use foveate_core::{names, object};
-use serde_core::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// Look at points, or at a box, at once. As JSON, one point is `x` and `y`, several are `points`, a list of [x, y], and a box is `box`,
-/// [x0, y0, x1, y1].
+/// Look at points, or at a box, at once.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Look {
     /// The view.
@@ -42,85 +40,11 @@ pub struct Look {
     pub wait: bool,
 }
 
-/// The JSON of a [`Look`].
-struct LookMessage {
-    view: ViewName,
-    x: Option<f64>,
-    y: Option<f64>,
-    points: Vec<(f64, f64)>,
-    region: Option<Region>,
-    share: Option<f64>,
-    normalised: bool,
-    for_ms: Option<u32>,
-    frame: Option<u64>,
-    strict: bool,
-    homography: Option<[f64; 9]>,
-    rotation: Option<[f64; 4]>,
-    wait: bool,
-}
-
-object!(LookMessage {
+object!(Look {
     "view": view;
-    "x": x, "y": y, "points": points, "box": region, "share": share,
-    "normalised": normalised, "for_ms": for_ms, "frame": frame, "strict": strict,
-    "homography": homography, "rotation": rotation, "wait": wait,
+    "points": points, "box": region, "share": share, "normalised": normalised, "for_ms": for_ms, "frame": frame,
+    "strict": strict, "homography": homography, "rotation": rotation, "wait": wait,
 }, strict);
-
-impl Serialize for Look {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let look = self.clone();
-        let (x, y, points) = match look.points[..] {
-            [(x, y)] => (Some(x), Some(y), Vec::new()),
-            _ => (None, None, look.points),
-        };
-        let message = LookMessage {
-            view: look.view,
-            x,
-            y,
-            points,
-            region: look.region,
-            share: look.share,
-            normalised: look.normalised,
-            for_ms: look.for_ms,
-            frame: look.frame,
-            strict: look.strict,
-            homography: look.homography,
-            rotation: look.rotation,
-            wait: look.wait,
-        };
-        message.serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for Look {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let message = LookMessage::deserialize(deserializer)?;
-        let points = match (message.x, message.y, message.region) {
-            (Some(x), Some(y), None) if message.points.is_empty() => vec![(x, y)],
-            (None, None, Some(_)) if message.points.is_empty() => message.points,
-            (None, None, None) if (1..=FOVEAE_MAX).contains(&message.points.len()) => {
-                message.points
-            }
-            (None, None, None) => {
-                return Err(de::Error::custom(points_wanted(message.points.len())));
-            }
-            _ => return Err(de::Error::custom(ONE_KIND_WANTED)),
-        };
-        Ok(Self {
-            view: message.view,
-            points,
-            region: message.region,
-            share: message.share,
-            normalised: message.normalised,
-            for_ms: message.for_ms,
-            frame: message.frame,
-            strict: message.strict,
-            homography: message.homography,
-            rotation: message.rotation,
-            wait: message.wait,
-        })
-    }
-}
 
 /// Look at the peaks of a map, from the next decision on. The map follows the newline: row by row, little-endian.
 #[derive(Clone, Debug, PartialEq)]
@@ -238,24 +162,16 @@ names!(NumberFormat { F32 = "f32", F16 = "f16", U8 = "u8" });
 pub struct Looking {
     /// The view.
     pub view: ViewName,
-    /// Requested point, the first of several, or greatest peak of the map: pixels right of the source's left edge, inside the image.
-    pub x: f64,
-    /// Pixels below the source's top edge, inside the image.
-    pub y: f64,
-    /// All points, where several were requested.
+    /// The requested points, or the greatest peak of the map, inside the image: pixels right of the source's left edge and below its top
+    /// edge.
     pub points: Vec<(f64, f64)>,
-    /// The first of the resulting fixations; only with `wait`, and absent if no decision was made within a second.
-    pub fixation: Option<Fixation>,
-    /// All of the resulting fixations.
+    /// The resulting fixations; only with `wait`, and none if no decision was made within a second.
     pub fixations: Vec<Fixation>,
     /// `frame_seq` of the newest frame, if the feedback was taken for that because the frame that it names is too old.
     pub taken_for: Option<u64>,
 }
 
-object!(Looking {
-    "view": view, "x": x, "y": y;
-    "points": points, "fixation": fixation, "fixations": fixations, "taken_for": taken_for,
-});
+object!(Looking { "view": view, "points": points; "fixations": fixations, "taken_for": taken_for });
 
 /// The answer to `inject`.
 #[derive(Clone, Debug, PartialEq)]
@@ -300,46 +216,45 @@ impl Look {
     ///
     /// # Errors
     ///
-    /// If it has points and a box, or none, shares of the sides are not 0 to 1, its box has no area or is not finite, its share is not
+    /// If it has points and a box, or neither, shares of the sides are not 0 to 1, its box has no area or is not finite, its share is not
     /// above 0 to 1, or its [ego motion](Self::ego_motion) is wrong.
-    pub fn check(&self) -> Result<(), String> {
-        let side = |number: f64| (0.0..=1.0).contains(&number);
+    pub fn check(&self) -> Result<(), Refusal> {
+        let refused = |error: String| Err(Refusal::new(RefusalReason::BadRequest, error));
+        let is_side = |number: f64| (0.0..=1.0).contains(&number);
         match self.region {
-            Some(_) if !self.points.is_empty() => return Err(ONE_KIND_WANTED.to_owned()),
+            Some(_) if !self.points.is_empty() => {
+                return refused("several kinds of points (expected `points` or `box`)".to_owned());
+            }
             Some(Region { x0, y0, x1, y1 })
-                if self.normalised && ![x0, y0, x1, y1].into_iter().all(side) =>
+                if self.normalised && ![x0, y0, x1, y1].into_iter().all(is_side) =>
             {
-                return Err(
-                    "invalid normalised `box` (expected shares of the sides, 0 to 1)".to_owned()
-                );
+                let error = "invalid normalised `box` (expected shares of the sides, 0 to 1)";
+                return refused(error.to_owned());
             }
-            Some(_) => {}
             None if !(1..=FOVEAE_MAX).contains(&self.points.len()) => {
-                return Err(points_wanted(self.points.len()));
+                let given = self.points.len();
+                return refused(format!(
+                    "invalid `points`: {given} points (expected 1 to {FOVEAE_MAX}, or a `box`)"
+                ));
             }
-            None => {}
+            _ => {}
         }
-        if self.normalised && !self.points.iter().all(|(x, y)| side(*x) && side(*y)) {
-            return Err(
-                "invalid normalised `x` or `y` (expected shares of the sides, 0 to 1)".to_owned()
-            );
+        if self.normalised && !self.points.iter().all(|(x, y)| is_side(*x) && is_side(*y)) {
+            let error = "invalid normalised `points` (expected shares of the sides, 0 to 1)";
+            return refused(error.to_owned());
         }
-        self.check_area()?;
-        self.ego_motion().map(drop)
-    }
-
-    fn check_area(&self) -> Result<(), String> {
         if let Some(Region { x0, y0, x1, y1 }) = self.region.filter(|region| !region.has_area()) {
-            return Err(format!(
+            let error = format!(
                 "invalid `box` [{x0}, {y0}, {x1}, {y1}] (expected finite numbers with x0 < x1 and y0 < y1)"
+            );
+            return Err(Refusal::new(RefusalReason::BadBox, error));
+        }
+        if let Some(share) = self.share.filter(|share| !is_share(*share)) {
+            return refused(format!(
+                "invalid `share`: {share} (expected a number above 0 and up to 1)"
             ));
         }
-        match self.share.filter(|share| !is_share(*share)) {
-            Some(share) => {
-                Err(format!("invalid `share`: {share} (expected a number above 0 and up to 1)"))
-            }
-            None => Ok(()),
-        }
+        self.ego_motion().map(drop)
     }
 
     /// The ego motion since its frame, if it has any.
@@ -347,7 +262,7 @@ impl Look {
     /// # Errors
     ///
     /// If it names no frame, has both a homography and a rotation, or numbers are not finite.
-    pub fn ego_motion(&self) -> Result<Option<EgoMotion>, String> {
+    pub fn ego_motion(&self) -> Result<Option<EgoMotion>, Refusal> {
         ego_motion(self.homography, self.rotation, self.frame)
     }
 }
@@ -358,7 +273,7 @@ impl Attend {
     /// # Errors
     ///
     /// The ego motion, as in [`Look::ego_motion`].
-    pub fn ego_motion(&self) -> Result<Option<EgoMotion>, String> {
+    pub fn ego_motion(&self) -> Result<Option<EgoMotion>, Refusal> {
         ego_motion(self.homography, self.rotation, self.frame)
     }
 }
@@ -369,7 +284,7 @@ impl AttendTokens {
     /// # Errors
     ///
     /// The ego motion, as in [`Look::ego_motion`].
-    pub fn ego_motion(&self) -> Result<Option<EgoMotion>, String> {
+    pub fn ego_motion(&self) -> Result<Option<EgoMotion>, Refusal> {
         ego_motion(self.homography, self.rotation, Some(self.frame))
     }
 }
@@ -379,52 +294,26 @@ fn ego_motion(
     homography: Option<[f64; 9]>,
     rotation: Option<[f64; 4]>,
     frame: Option<u64>,
-) -> Result<Option<EgoMotion>, String> {
+) -> Result<Option<EgoMotion>, Refusal> {
+    let refused = |error: String| Err(Refusal::new(RefusalReason::BadRequest, error));
     let motion = match (homography, rotation) {
         (None, None) => return Ok(None),
         (Some(cells), None) => EgoMotion::Homography(cells),
         (None, Some(quaternion)) => EgoMotion::Rotation(quaternion),
         (Some(_), Some(_)) => {
-            return Err(
-                "`homography` and `rotation` exclude each other (expected one of them)".into()
-            );
+            let error = "`homography` and `rotation` exclude each other (expected one of them)";
+            return refused(error.to_owned());
         }
     };
     if frame.is_none() {
-        return Err("ego motion needs `frame`, the frame since which the camera moved".into());
+        let error = "ego motion needs `frame`, the frame since which the camera moved";
+        return refused(error.to_owned());
     }
     let mut numbers = homography.iter().flatten().chain(rotation.iter().flatten());
     if !numbers.all(|number| number.is_finite()) {
-        return Err(EgoMotionError::NotFinite.to_string());
+        return refused(EgoMotionError::NotFinite.to_string());
     }
     Ok(Some(motion))
-}
-
-/// The refusal of a `look` with several kinds of points.
-const ONE_KIND_WANTED: &str =
-    "several kinds of points (expected one of `x` and `y`, `points` or `box`)";
-
-fn points_wanted(given: usize) -> String {
-    format!(
-        "invalid `points`: {given} points (expected 1 to {FOVEAE_MAX}, or `x` and `y`, or a `box`)"
-    )
-}
-
-impl Looking {
-    /// The answer that `view` was asked to look at points, at least one.
-    pub fn at(view: &ViewName, points: &[(f64, f64)]) -> Self {
-        let (x, y) = points[0];
-        let points = if points.len() == 1 { Vec::new() } else { points.to_vec() };
-        Self {
-            view: view.clone(),
-            x,
-            y,
-            points,
-            fixation: None,
-            fixations: Vec::new(),
-            taken_for: None,
-        }
-    }
 }
 
 impl NumberFormat {

@@ -135,8 +135,7 @@ impl PendingAnswer {
     /// The answer, with the resulting fixations if there are any.
     pub(super) fn answer(&self) -> Vec<u8> {
         let fixations = self.view.channel().settled(self.ticket).unwrap_or_default().to_vec();
-        let fixation = fixations.first().copied();
-        accepted(&Looking { fixation, fixations, ..self.looking.clone() })
+        accepted(&Looking { fixations, ..self.looking.clone() })
     }
 }
 

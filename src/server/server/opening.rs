@@ -11,7 +11,7 @@ use crate::directory::{StreamEntry, ViewEntry};
 use foveate::messages::{Granted, Refusal, RefusalReason, ViewName};
 use foveate_config::ViewConfig;
 use foveate_control::{StreamState, accepted};
-use foveate_core::value::clipped;
+use foveate_core::value::shown;
 use foveate_gaze::view::VIEWS_MAX;
 
 impl ServerThread {
@@ -26,7 +26,7 @@ impl ServerThread {
             let streams = self.directory.streams_from(Bound::Unbounded);
             let names: Vec<_> =
                 streams.iter().map(|stream| format!("`{}`", stream.name())).collect();
-            let (stream, names) = (clipped(stream), names.join(", "));
+            let (stream, names) = (shown(stream), names.join(", "));
             let error = format!("unknown stream `{stream}` (expected one of: {names})");
             return Err(Refusal::new(RefusalReason::UnknownStream, error));
         };
