@@ -136,12 +136,24 @@ impl Detail {
     /// The losses of some blocks of a row at the levels whose texels lie within them.
     fn update_blocks(&mut self, row: u32, columns: std::ops::Range<u32>) {
         let first = (row * self.grid.width) as usize;
-        let range = first + columns.start as usize..first + columns.end as usize;
-        for (index, losses) in self.losses.iter_mut().take(INNER_LEVELS).enumerate() {
-            let noise = noise_energy(self.noise, index + 1);
-            for (loss, sums) in losses[range.clone()].iter_mut().zip(&self.blocks[range.clone()]) {
-                let energy = sums.squares - sums.mean_squares[index];
-                *loss = loss_of(f64::from(energy), sums.count, noise);
+        let noise: [f64; INNER_LEVELS] =
+            std::array::from_fn(|index| noise_energy(self.noise, index + 1));
+        for at in first + columns.start as usize..first + columns.end as usize {
+            let BlockSums { count, squares, mean_squares, .. } = self.blocks[at];
+            let count = f64::from(count.max(1));
+            // Signed numbers are faster to convert.
+            let energies = mean_squares.map(|means| f64::from((squares - means).cast_signed()));
+            let means = if count == WHOLE_COUNT {
+                // The same numbers: a division takes longer than a root.
+                energies.map(|energy| energy * (1.0 / WHOLE_COUNT))
+            } else {
+                energies.map(|energy| energy / count)
+            };
+            let losses = std::array::from_fn::<_, INNER_LEVELS, _>(|index| {
+                loss_of(means[index], count, noise[index])
+            });
+            for (target, loss) in self.losses.iter_mut().zip(losses) {
+                target[at] = loss;
             }
         }
     }
@@ -176,7 +188,8 @@ impl Detail {
                     for (loss, sums) in losses[row.clone()].iter_mut().zip(&blocks[row]) {
                         let (own, count) = (f64::from(sums.luma), f64::from(sums.count));
                         let energy = f64::from(sums.squares) - mean * (2.0 * own - mean * count);
-                        *loss = loss_of(energy, sums.count, noise);
+                        let count = count.max(1.0);
+                        *loss = loss_of(energy / count, count, noise);
                     }
                 }
             }
@@ -195,11 +208,12 @@ fn noise_energy(noise: f64, level: usize) -> f64 {
     noise * noise * (1.0 - 1.0 / pixels)
 }
 
-/// The loss of a block with `energy` D over `count` pixels.
+/// Pixels of a block within the picture.
+const WHOLE_COUNT: f64 = (BLOCK_SIDE * BLOCK_SIDE) as f64;
+
+/// The loss of a block with a D of `per_pixel` over `count` pixels.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most 2^20")]
-fn loss_of(energy: f64, count: u32, noise: f64) -> u32 {
-    let count = f64::from(count.max(1));
-    let per_pixel = (energy / count - noise).max(0.0);
+fn loss_of(per_pixel: f64, count: f64, noise: f64) -> u32 {
     // A block beyond the picture has no energy. Adding a half is faster than `round` where the processor has no instruction for that.
-    (per_pixel.sqrt() * count * LOSS_UNITS + 0.5) as u32
+    ((per_pixel - noise).max(0.0).sqrt() * count * LOSS_UNITS + 0.5) as u32
 }

@@ -10,36 +10,42 @@ use foveate_core::geometry::region::Region;
 use foveate_core::geometry::tile::TILE_SIDE;
 use foveate_core::geometry::weights::Weights;
 
-/// What a view needs of each tile of the picture, in units of lost detail.
+/// What a view needs of each part of the picture, in units of lost detail.
 #[derive(Clone, Debug)]
 pub struct Need {
     extent: Extent,
-    /// Columns and rows of tiles.
-    grid: Extent,
-    /// Row by row.
-    tiles: Vec<f32>,
+    /// Of each block of 16x16 source pixels, row by row.
+    blocks: Vec<f32>,
 }
 
 impl Need {
     /// No need in a picture of `extent`.
     pub fn none(extent: Extent) -> Self {
-        let grid = extent.in_cells(TILE_SIDE);
-        Self { extent, grid, tiles: vec![0.0; grid.area()] }
+        Self { extent, blocks: vec![0.0; extent.in_cells(BLOCK_SIDE).area()] }
     }
 
-    /// Sums up what a view needs of each block of 16x16 source pixels, row by row.
+    /// Sets what a view needs of each block of 16x16 source pixels, row by row.
     pub fn fill(&mut self, blocks: impl Iterator<Item = f32>) {
-        self.tiles.fill(0.0);
-        let columns = self.extent.in_cells(BLOCK_SIDE).width;
-        let (mut column, mut row) = (0, 0);
-        for need in blocks {
-            let tile = row / TILE_BLOCKS * self.grid.width + column / TILE_BLOCKS;
-            self.tiles[tile as usize] += need;
-            column += 1;
-            if column == columns {
-                (column, row) = (0, row + 1);
+        self.blocks.iter_mut().zip(blocks).for_each(|(target, need)| *target = need);
+    }
+
+    /// Sets what it needs of the blocks of a row.
+    pub(super) fn fill_row(&mut self, row: usize, blocks: &[u32]) {
+        let targets = self.blocks[row * blocks.len()..].iter_mut().zip(blocks);
+        targets.for_each(|(target, need)| *target = *need as f32);
+    }
+
+    /// What it needs of each tile, row by row.
+    fn tiles(&self, grid: Extent) -> Vec<f32> {
+        let mut tiles = vec![0.0; grid.area()];
+        let columns = self.extent.in_cells(BLOCK_SIDE).width as usize;
+        for (row, blocks) in self.blocks.chunks(columns).enumerate() {
+            let tiles = &mut tiles[row / TILE_BLOCKS as usize * grid.width as usize..];
+            for (blocks, tile) in blocks.chunks(TILE_BLOCKS as usize).zip(tiles) {
+                blocks.iter().for_each(|need| *tile += need);
             }
         }
+        tiles
     }
 
     /// Moves to what is needed most, and not to what foveae of other policies look at: `avoided`, in pixels. Of each tile, row by row,
@@ -54,16 +60,19 @@ impl Need {
         if !state.may_move() {
             return;
         }
-        let mut tiles = self.tiles.clone();
+        let grid = self.extent.in_cells(TILE_SIDE);
+        let mut tiles = self.tiles(grid);
         let side = f64::from(TILE_SIDE);
         let radius = peak_radius_px(self.extent) / side;
         for (x, y) in avoided {
             let place = (x / side, y / side);
-            darken(&mut tiles, self.grid.width as usize, place, 1.0, (radius, radius));
+            darken(&mut tiles, grid.width as usize, place, 1.0, (radius, radius));
         }
-        let weights = Weights { grid: self.grid, region: self.region(), cells: &tiles };
+        let [x1, y1] = [grid.width, grid.height].map(|tiles| f64::from(tiles * TILE_SIDE));
+        let region = Region { x0: 0.0, y0: 0.0, x1, y1 };
+        let weights = Weights { grid, region, cells: &tiles };
         state.go_to_peaks(&weights, |x, y| {
-            let changed_frame = changed_frame[self.tile_at(x, y)];
+            let changed_frame = changed_frame[tile_at(grid, x, y)];
             if decided_frame.is_some_and(|decided_frame| decided_frame < changed_frame) {
                 FixationReason::Changed
             } else {
@@ -71,17 +80,11 @@ impl Need {
             }
         });
     }
+}
 
-    /// The tile of a place in the picture, in pixels.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "cut at the sides")]
-    fn tile_at(&self, x: f64, y: f64) -> usize {
-        let tile = |place: f64, count: u32| (place as u32 / TILE_SIDE).min(count - 1);
-        (tile(y, self.grid.height) * self.grid.width + tile(x, self.grid.width)) as usize
-    }
-
-    /// The box that the tiles cover, in source pixels.
-    fn region(&self) -> Region {
-        let side = |tiles: u32| f64::from(tiles * TILE_SIDE);
-        Region { x0: 0.0, y0: 0.0, x1: side(self.grid.width), y1: side(self.grid.height) }
-    }
+/// The tile of a place in the picture, in pixels.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "cut at the sides")]
+fn tile_at(grid: Extent, x: f64, y: f64) -> usize {
+    let tile = |place: f64, count: u32| (place as u32 / TILE_SIDE).min(count - 1);
+    (tile(y, grid.height) * grid.width + tile(x, grid.width)) as usize
 }

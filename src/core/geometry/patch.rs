@@ -1,7 +1,8 @@
 //! The pyramid-aligned patch grid: a quadtree whose nodes are P x P texels of one level.
 
 use super::extent::Extent;
-use super::pyramid::PyramidShape;
+use super::pyramid::{LEVEL_COUNT_MAX, PyramidShape};
+use super::tile::TileSet;
 
 /// Patch (L, i, j) covers texels `[i * P, (i + 1) * P) x [j * P, (j + 1) * P)` of level L.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -47,12 +48,18 @@ impl Patch {
 pub struct PatchGrids {
     shape: PyramidShape,
     patch_side: u32,
+    /// Columns and rows at each level. Divisions take most of the time of a walk over patches.
+    levels: [Extent; LEVEL_COUNT_MAX as usize],
 }
 
 impl PatchGrids {
     /// The grids of patches of `patch_side` texels.
     pub fn new(shape: PyramidShape, patch_side: u32) -> Self {
-        Self { shape, patch_side }
+        let mut levels = [shape.extent(); _];
+        for (level, grid) in (0..).zip(&mut levels) {
+            *grid = shape.level_extent(level).in_cells(patch_side);
+        }
+        Self { shape, patch_side, levels }
     }
 
     /// The pyramid.
@@ -67,7 +74,7 @@ impl PatchGrids {
 
     /// Columns and rows at `level`.
     pub fn level(self, level: u32) -> Extent {
-        self.shape.level_extent(level).in_cells(self.patch_side)
+        self.levels[level as usize]
     }
 
     /// The finest level with at most `budget` patches, or the last level, which has one.
@@ -80,6 +87,36 @@ impl PatchGrids {
     pub fn patches(self, level: u32) -> impl Iterator<Item = Patch> {
         let grid = self.level(level);
         (0..grid.height).flat_map(move |j| (0..grid.width).map(move |i| Patch { level, i, j }))
+    }
+}
+
+/// Patches above level 0 of one pyramid: a bitmap for each level.
+#[derive(Clone, Debug)]
+pub struct PatchSet(Vec<TileSet>);
+
+impl PatchSet {
+    /// The empty set.
+    pub fn none(grids: PatchGrids) -> Self {
+        let levels = 1..grids.shape().level_count();
+        Self(levels.map(|level| TileSet::none_of(grids.level(level))).collect())
+    }
+
+    /// Adds a patch. Returns whether it was not in the set.
+    pub fn insert(&mut self, patch: Patch) -> bool {
+        let level = &mut self.0[patch.level as usize - 1];
+        let is_new = !level.contains(patch.i, patch.j);
+        level.insert(patch.i, patch.j);
+        is_new
+    }
+
+    /// Whether a patch is in the set; none of level 0 is.
+    pub fn contains(&self, patch: Patch) -> bool {
+        0 < patch.level && self.0[patch.level as usize - 1].contains(patch.i, patch.j)
+    }
+
+    /// Indices of its patches of a level above 0, row by row.
+    pub fn indices(&self, level: u32) -> impl Iterator<Item = usize> {
+        self.0[level as usize - 1].indices()
     }
 }
 

@@ -7,7 +7,7 @@
 //! budget is spent, or nothing is gained. What a client asked for comes before all else.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashSet};
+use std::collections::BinaryHeap;
 use std::ops::Range;
 
 use arrayvec::ArrayVec;
@@ -16,7 +16,7 @@ use super::heap_key;
 use demand::Demand;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{FOVEAE_MAX, Focus, is_share, snapped};
-use foveate_core::geometry::patch::{Patch, PatchGrids};
+use foveate_core::geometry::patch::{Patch, PatchGrids, PatchSet};
 use foveate_core::geometry::plan::{Token, TokenPlan};
 use foveate_core::geometry::region::{PixelBox, Region};
 
@@ -62,7 +62,7 @@ pub(super) fn tokens(
         let share = given.map_or(even, |share| (share * budget as f64) as usize);
         tree.show(focus, share.min(left));
     }
-    tree.spend(demand, &super::foveal::split_patches(before));
+    tree.spend(demand, &super::foveal::split_patches(grids, before));
     tree.tokens(foci)
 }
 
@@ -72,7 +72,7 @@ struct Tree {
     budget: usize,
     base: u32,
     /// Patches that were split.
-    split: HashSet<Patch>,
+    split: PatchSet,
     /// Leaves so far.
     count: usize,
 }
@@ -80,7 +80,7 @@ struct Tree {
 impl Tree {
     fn new(grids: PatchGrids, budget: usize) -> Self {
         let base = base_level(grids, budget);
-        Self { grids, budget, base, split: HashSet::new(), count: grids.level(base).area() }
+        Self { grids, budget, base, split: PatchSet::none(grids), count: grids.level(base).area() }
     }
 
     /// Splits a leaf.
@@ -101,7 +101,7 @@ impl Tree {
             while let Some(patch) = coarser.pop() {
                 if level < patch.level && touches(patch, self.grids, region) {
                     let children = patch.children(self.grids);
-                    if !self.split.contains(&patch) {
+                    if !self.split.contains(patch) {
                         cost += children.clone().count() - 1;
                         split.push(patch);
                     }
@@ -133,11 +133,15 @@ impl Tree {
     }
 
     /// Splits leaves in the order of their worth.
-    fn spend(&mut self, demand: Option<&Demand>, split_before: &HashSet<Patch>) {
+    fn spend(&mut self, demand: Option<&Demand>, split_before: &PatchSet) {
         let grids = self.grids;
-        let pools = Pools::new(grids, self.base, demand, split_before);
+        let mut splits: Vec<Splits> = Vec::new();
+        for level in 1..=self.base {
+            let splits_of = Splits::new(grids, level, demand, split_before, splits.last());
+            splits.push(splits_of);
+        }
         let candidate = |patch: Patch| {
-            let worth = if patch.level == 0 { 0.0 } else { pools.of(patch).worth() };
+            let worth = splits.get((patch.level as usize).checked_sub(1)?)?.worth_of(patch);
             (0.0 < worth).then(|| (heap_key(worth), patch.level, Reverse(patch.morton()), patch))
         };
         let mut queue: BinaryHeap<_> = self.leaves().filter_map(candidate).collect();
@@ -152,12 +156,14 @@ impl Tree {
         }
     }
 
+    /// The leaves, from the last on the Morton curve to the first.
     fn leaves(&self) -> impl Iterator<Item = Patch> {
-        let mut open: Vec<Patch> = self.grids.patches(self.base).collect();
+        let last = self.grids.shape().level_count() - 1;
+        let mut open = vec![Patch { level: last, i: 0, j: 0 }];
         std::iter::from_fn(move || {
             loop {
                 let patch = open.pop()?;
-                if !self.split.contains(&patch) {
+                if patch.level <= self.base && !self.split.contains(patch) {
                     return Some(patch);
                 }
                 open.extend(patch.children(self.grids));
@@ -171,16 +177,19 @@ impl Tree {
         let points: ArrayVec<_, FOVEAE_MAX> =
             foci.iter().map(|focus| snapped(extent, focus.x, focus.y)).collect();
         let mut leaves: Vec<Patch> = self.leaves().collect();
-        leaves.sort_unstable_by_key(|patch| (patch.level, patch.morton()));
+        leaves.reverse();
+        leaves.sort_by_key(|patch| patch.level);
         let token = |patch: Patch| {
             let token = Token::from_patch(patch, self.grids.patch_side());
             let side = f64::from(patch.side_px(self.grids.patch_side()));
             let middle = (f64::from(token.x) + side / 2.0, f64::from(token.y) + side / 2.0);
-            let distance = |(x, y): &(f64, f64)| (x - middle.0).powi(2) + (y - middle.1).powi(2);
-            let nearest = (0..)
-                .zip(&points)
-                .min_by(|(_, a), (_, b)| distance(a).total_cmp(&distance(b)))
-                .map_or(0, |(index, _)| index);
+            let distance = |(x, y): (f64, f64)| (x - middle.0).powi(2) + (y - middle.1).powi(2);
+            let (mut nearest, mut least) = (0, f64::INFINITY);
+            for (index, distance) in (0..).zip(points.iter().map(|point| distance(*point))) {
+                if distance < least {
+                    (nearest, least) = (index, distance);
+                }
+            }
             Token { fovea: nearest, ..token }
         };
         leaves.into_iter().map(token).collect()
@@ -194,99 +203,75 @@ fn touches(patch: Patch, grids: PatchGrids, region: PixelBox) -> bool {
     x < region.x1 && region.x0 < x + side && y < region.y1 && region.y0 < y + side
 }
 
-/// The split of a patch, with the splits below it that are worth more.
-#[derive(Clone, Copy)]
-struct Pool {
-    /// Loss that they save.
-    gain: f64,
-    /// Tokens.
-    cost: f64,
-}
-
-impl Pool {
-    /// Gain for each token.
-    fn worth(self) -> f64 {
-        self.gain / self.cost
-    }
-}
-
-/// The pools of all patches of a quadtree above level 0.
-struct Pools {
-    /// Pools of the levels, from level 1 on.
-    levels: Vec<PoolLevel>,
-}
-
-/// The pools of the patches of a level.
-struct PoolLevel {
+/// The splits of the patches of a level, each with the splits below it that are worth more; row by row.
+struct Splits {
     grid: Extent,
-    /// Row by row.
-    pools: Vec<Pool>,
+    /// Loss that each saves.
+    gains: Vec<f64>,
+    /// Tokens that each costs.
+    costs: Vec<f64>,
+    /// Gain for each token.
+    worths: Vec<f64>,
 }
 
-impl Pools {
+impl Splits {
+    /// The splits of the patches of `level`; `finer` are those of the level below.
     fn new(
         grids: PatchGrids,
-        base: u32,
+        level: u32,
         demand: Option<&Demand>,
-        split_before: &HashSet<Patch>,
+        split_before: &PatchSet,
+        finer: Option<&Self>,
     ) -> Self {
-        let mut pools =
-            Self { levels: (1..=base).map(|level| PoolLevel::new(grids, level, demand)).collect() };
-        for patch in split_before.iter().filter(|patch| (1..=base).contains(&patch.level)) {
-            pools.of_mut(*patch).gain *= KEEPING;
-        }
-        for level in 1..pools.levels.len() {
-            let (finer, coarser) = pools.levels.split_at_mut(level);
-            coarser[0].join(&finer[level - 1]);
-        }
-        pools
-    }
-
-    fn of(&self, patch: Patch) -> Pool {
-        let PoolLevel { grid, pools } = &self.levels[patch.level as usize - 1];
-        pools[(patch.j * grid.width + patch.i) as usize]
-    }
-
-    fn of_mut(&mut self, patch: Patch) -> &mut Pool {
-        let PoolLevel { grid, pools } = &mut self.levels[patch.level as usize - 1];
-        &mut pools[(patch.j * grid.width + patch.i) as usize]
-    }
-}
-
-impl PoolLevel {
-    /// Each split alone.
-    fn new(grids: PatchGrids, level: u32, demand: Option<&Demand>) -> Self {
-        let (grid, finer) = (grids.level(level), grids.level(level - 1));
-        let area = f64::from(grids.patch_side() << level).powi(2);
-        let own = |patch: Patch| {
-            let gain = demand.map_or(area, |demand| demand.gain_of_split(patch) as f64);
-            let children =
-                children(patch.i, finer.width).len() * children(patch.j, finer.height).len();
-            // At a corner of the picture one patch may follow on one.
-            let cost = (children as f64 - 1.0).max(1.0 / 4096.0);
-            Pool { gain, cost }
+        let (grid, below) = (grids.level(level), grids.level(level - 1));
+        let mut gains = match demand {
+            Some(demand) => demand.gains_of_splits(level).to_vec(),
+            None => vec![f64::from(grids.patch_side() << level).powi(2); grid.area()],
         };
-        Self { grid, pools: grids.patches(level).map(own).collect() }
+        split_before.indices(level).for_each(|index| gains[index] *= KEEPING);
+        let mut costs = Vec::with_capacity(grid.area());
+        for row in 0..grid.height {
+            let rows = children(row, below.height).len() as f64;
+            costs.extend((1..grid.width).map(|_| rows * 2.0 - 1.0));
+            let columns = children(grid.width - 1, below.width).len() as f64;
+            // At a corner of the picture one patch may follow on one.
+            costs.push((rows * columns - 1.0).max(1.0 / 4096.0));
+        }
+        let worths = gains.iter().zip(&costs).map(|(gain, cost)| gain / cost).collect();
+        let mut splits = Self { grid, gains, costs, worths };
+        if let Some(finer) = finer {
+            splits.join(finer);
+        }
+        splits
     }
 
-    /// Adds the pools below that are worth more, the best first.
+    fn worth_of(&self, patch: Patch) -> f64 {
+        self.worths[(patch.j * self.grid.width + patch.i) as usize]
+    }
+
+    /// Adds the splits below that are worth more, the best first.
     fn join(&mut self, finer: &Self) {
-        let width = self.grid.width;
-        for (pool, at) in self.pools.iter_mut().zip(0..) {
-            let mut below = ArrayVec::<Pool, 4>::new();
-            for row in children(at / width, finer.grid.height) {
-                for column in children(at % width, finer.grid.width) {
-                    below.push(finer.pools[(row * finer.grid.width + column) as usize]);
-                }
+        let Extent { width, height } = finer.grid;
+        let rows = (0..self.grid.height).map(|row| children(row, height));
+        let cells = rows.flat_map(|rows| (0..self.grid.width).map(move |at| (rows.clone(), at)));
+        for (at, (rows, column)) in cells.enumerate() {
+            let mut below = ArrayVec::<usize, 4>::new();
+            for row in rows {
+                let index = |column| (row * width + column) as usize;
+                let indices = children(column, width).map(index);
+                below.extend(indices.filter(|index| self.worths[at] < finer.worths[*index]));
             }
-            let best = |below: &[Pool]| {
-                (0..below.len()).max_by(|a, b| below[*a].worth().total_cmp(&below[*b].worth()))
+            let best = |below: &[usize]| {
+                let worth = |place: &usize| finer.worths[below[*place]];
+                (0..below.len()).max_by(|a, b| worth(a).total_cmp(&worth(b)))
             };
-            while let Some(index) = best(&below)
-                && pool.worth() < below[index].worth()
+            while let Some(place) = best(&below)
+                && self.worths[at] < finer.worths[below[place]]
             {
-                let Pool { gain, cost } = below.swap_remove(index);
-                *pool = Pool { gain: pool.gain + gain, cost: pool.cost + cost };
+                let index = below.swap_remove(place);
+                self.gains[at] += finer.gains[index];
+                self.costs[at] += finer.costs[index];
+                self.worths[at] = self.gains[at] / self.costs[at];
             }
         }
     }

@@ -9,14 +9,13 @@
 //! Newsome and Maunsell, Vision Research 24 (1984).
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashSet};
+use std::collections::BinaryHeap;
 
 use super::heap_key;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation;
-use foveate_core::geometry::patch::{Patch, PatchGrids};
+use foveate_core::geometry::patch::{Patch, PatchGrids, PatchSet};
 use foveate_core::geometry::plan::{Token, TokenPlan};
-use foveate_core::geometry::pyramid::LEVEL_COUNT_MAX;
 use foveate_core::geometry::region::Region;
 use foveate_core::geometry::relevance::RelevanceMap;
 
@@ -137,7 +136,7 @@ pub fn tokens(
     before: Option<&TokenPlan>,
 ) -> Vec<Token> {
     let roots = root_level(grids, budget, coarsest);
-    ordered(leaves(grids, budget, roots, priority, &split_patches(before)), grids, priority)
+    ordered(leaves(grids, budget, roots, priority, &split_patches(grids, before)), grids, priority)
 }
 
 /// The tokens of leaves, ordered by level, then along the Morton curve.
@@ -167,17 +166,13 @@ pub fn root_level(grids: PatchGrids, budget: usize, coarsest: Option<u32>) -> u3
 pub const KEEPING: f64 = std::f64::consts::SQRT_2;
 
 /// The patches that were split in a plan.
-pub(super) fn split_patches(plan: Option<&TokenPlan>) -> HashSet<Patch> {
-    let mut split = HashSet::new();
-    let Some(plan) = plan else { return split };
-    for token in &plan.tokens {
-        let mut patch = token.patch(plan.patch_side);
-        loop {
+pub(super) fn split_patches(grids: PatchGrids, plan: Option<&TokenPlan>) -> PatchSet {
+    let mut split = PatchSet::none(grids);
+    for token in plan.iter().flat_map(|plan| &plan.tokens) {
+        let mut patch = token.patch(grids.patch_side());
+        // Of what was inserted before, so was all above.
+        while patch.level + 1 < grids.shape().level_count() && split.insert(patch.parent()) {
             patch = patch.parent();
-            // Of what was inserted before, so was all above.
-            if patch.level == LEVEL_COUNT_MAX || !split.insert(patch) {
-                break;
-            }
         }
     }
     split
@@ -190,10 +185,10 @@ fn leaves(
     budget: usize,
     root_level: u32,
     priority: &Priority<'_>,
-    split_before: &HashSet<Patch>,
+    split_before: &PatchSet,
 ) -> Vec<Patch> {
     let candidate = |patch| {
-        let kept = if split_before.contains(&patch) { KEEPING } else { 1.0 };
+        let kept = if split_before.contains(patch) { KEEPING } else { 1.0 };
         let key = heap_key(kept * priority.of(patch, grids));
         (key, patch.level, Reverse(patch.morton()), patch)
     };

@@ -23,9 +23,6 @@ use crate::simd::{Instructions, Kernel, Vectors};
 /// Side of a block.
 const BLOCK: usize = BLOCK_SIDE as usize;
 
-/// Columns of 4x4 pixels of a tile.
-const QUARTERS: usize = SIDE / 4;
-
 /// With fewer tiles one thread is faster than sharing them.
 const WORTH_SHARING: usize = 64;
 
@@ -84,125 +81,131 @@ impl Kernel for DetailRun<'_> {
                 luma.load_cut(frame, x, y, real);
             }
             let tile = luma.samples();
-            let upper = whole_blocks(vectors, tile);
-            let lower = whole_blocks(vectors, &tile[BLOCK * SIDE..]);
-            let whole = [upper, lower];
-            for (block, sums) in blocks(target, width, column) {
-                let (x, y) = (block.0 * BLOCK, block.1 * BLOCK);
-                let within = |length: usize, from: usize| length.saturating_sub(from).min(BLOCK);
-                let (columns, rows) = (within(real.columns, x), within(real.rows, y));
-                *sums = if columns == BLOCK && rows == BLOCK {
-                    whole[block.1][block.0]
-                } else {
-                    cut_block(tile, x, y, columns, rows)
-                };
+            let first = column * TILE_BLOCKS as usize;
+            for (row, blocks) in target.chunks_mut(width).enumerate() {
+                let y = row * BLOCK;
+                let rows = (real.rows - y).min(BLOCK);
+                if real.columns == SIDE && rows == BLOCK {
+                    [blocks[first], blocks[first + 1]] = whole_blocks(vectors, &tile[y * SIDE..]);
+                    continue;
+                }
+                for (at, sums) in blocks[first..].iter_mut().take(TILE_BLOCKS as usize).enumerate()
+                {
+                    let x = at * BLOCK;
+                    *sums = cut_block(tile, x, y, (real.columns - x).min(BLOCK), rows);
+                }
             }
         }
     }
-}
-
-/// The blocks of a tile that the picture reaches, and where in the tile they lie, in blocks.
-fn blocks(
-    rows: &mut [BlockSums],
-    width: usize,
-    column: usize,
-) -> impl Iterator<Item = ((usize, usize), &mut BlockSums)> {
-    let first = column * TILE_BLOCKS as usize;
-    let last = width.min(first + TILE_BLOCKS as usize);
-    rows.chunks_mut(width).enumerate().flat_map(move |(row, blocks)| {
-        blocks[first..last].iter_mut().enumerate().map(move |(at, sums)| ((at, row), sums))
-    })
 }
 
 /// The sums of the two blocks whose `rows` of a tile these are, as if all of their pixels were real.
 #[inline(always)]
 fn whole_blocks<V: Vectors>(vectors: V, rows: &[u8]) -> [BlockSums; 2] {
-    let ones = vectors.words([1; 2]);
-    let [mut squares, mut halved_squares] = [vectors.sums(0); 2];
-    let mut quarters = [[0; QUARTERS]; BLOCK / 4];
-    for four in 0..BLOCK / 4 {
-        // Of 2x2 pixels each, two rows.
-        let mut halves = [0; 2 * BLOCK];
-        for two in 0..2 {
-            let rows = chunk(rows, (4 * four + 2 * two) * SIDE);
-            let [even, odd] = vectors.unzipped(rows);
+    let (zero, ones) = (vectors.sums(0), vectors.words([1; 2]));
+    let [mut squares, mut halved_squares] = [zero; 2];
+    let mut quarters = [zero; 2];
+    for eight in 0..2 {
+        // Rows of upper and of lower texels of 4x4 pixels lie beside each other, so that no sum crosses over.
+        let mut halves = [vectors.words([0; 2]); 2];
+        for row in 0..4 {
+            let at = (8 * eight + row) * SIDE;
+            let mut both = [0; 2 * SIDE];
+            both[..SIDE].copy_from_slice(chunk::<_, SIDE>(rows, at));
+            both[SIDE..].copy_from_slice(chunk::<_, SIDE>(rows, at + 4 * SIDE));
+            let [even, odd] = vectors.unzipped(&both);
             squares = vectors.multiplied_and_added(squares, even, even);
             squares = vectors.multiplied_and_added(squares, odd, odd);
-            let pairs = vectors.stored(vectors.added_pairs(vectors.loaded_bytes(rows)));
-            for at in 0..BLOCK {
-                halves[two * BLOCK + at] = pairs[at] + pairs[BLOCK + at];
-            }
+            halves[row / 2] = vectors.added(halves[row / 2], vectors.added(even, odd));
         }
-        let halves = vectors.loaded(&halves);
-        // s^2 / 4, rounded down, is s / 2 rounded down times s / 2 rounded up.
-        let up = vectors.rounded_down::<1>(halves);
-        let down = vectors.subtracted(halves, up);
-        halved_squares = vectors.multiplied_and_added(halved_squares, down, up);
-        let pairs = vectors.multiplied_and_added(vectors.sums(0), halves, ones);
-        let pairs = vectors.stored_sums(pairs);
-        for at in 0..QUARTERS {
-            quarters[four][at] = pairs[at] + pairs[QUARTERS + at];
+        for sums in halves {
+            // s^2 / 4, rounded down, is s / 2 rounded down times s / 2 rounded up.
+            let up = vectors.rounded_down::<1>(sums);
+            let down = vectors.subtracted(sums, up);
+            halved_squares = vectors.multiplied_and_added(halved_squares, down, up);
         }
+        let pairs = vectors.added(halves[0], halves[1]);
+        quarters[eight] = vectors.multiplied_and_added(zero, pairs, ones);
     }
-    let squares = vectors.stored_sums(squares);
-    let halved_squares = vectors.stored_sums(halved_squares);
+    // Each group: two sums of squares and two of those of pairs; and sums over four texels of 4x4 pixels.
+    let squares = vectors.stored_sums(vectors.added_halves(squares, halved_squares));
+    let eighths = vectors.narrowed_sums(quarters[0], quarters[1]);
+    let eighths = vectors.stored_sums(vectors.multiplied_and_added(zero, eighths, ones));
+    let [upper, lower] = quarters;
+    let upper = mean_squares(vectors.stored_sums(upper), 2);
+    let lower = mean_squares(vectors.stored_sums(lower), 2);
+    // Groups 0 and 2 are of the first block, 1 and 3 of the second.
+    let [mut both_squares, mut quarters, mut both_eighths] = [[0; 8]; 3];
+    for at in 0..8 {
+        both_squares[at] = squares[at] + squares[8 + at];
+        quarters[at] = upper[at] + lower[at] + upper[8 + at] + lower[8 + at];
+        both_eighths[at] = eighths[at] + eighths[8 + at];
+    }
+    let squared_eighths = mean_squares(both_eighths, 3);
     let mut blocks = [BlockSums::default(); 2];
     for block in 0..2 {
-        let sums = &mut blocks[block];
-        sums.count = (BLOCK * BLOCK) as u32;
-        // Of the sums over a row four are of the first block, and four of the second.
-        for at in 4 * block..4 * (block + 1) {
-            sums.squares += squares[at] + squares[8 + at];
-            sums.mean_squares[0] += halved_squares[at] + halved_squares[8 + at];
-        }
-        let mut eighths = [[0; 2]; 2];
-        for y in 0..4 {
-            for x in 0..4 {
-                let sum = quarters[y][4 * block + x];
-                sums.mean_squares[1] += mean_square(sum, 2);
-                eighths[y / 2][x / 2] += sum;
-            }
-        }
-        for sum in [eighths[0][0], eighths[0][1], eighths[1][0], eighths[1][1]] {
-            sums.mean_squares[2] += mean_square(sum, 3);
-            sums.luma += sum;
-        }
-        sums.mean_squares[3] = mean_square(sums.luma, 4);
+        let at = 4 * block;
+        let luma = sum_of_four(&both_eighths, at);
+        blocks[block] = BlockSums {
+            count: (BLOCK * BLOCK) as u32,
+            luma,
+            squares: both_squares[at] + both_squares[at + 1],
+            mean_squares: [
+                both_squares[at + 2] + both_squares[at + 3],
+                sum_of_four(&quarters, at),
+                sum_of_four(&squared_eighths, at),
+                mean_squares([luma], 4)[0],
+            ],
+        };
     }
     blocks
 }
 
-/// The square of the sum over a texel of a level, divided by its pixels.
 #[inline(always)]
-fn mean_square(sum: u32, level: u32) -> u32 {
-    // At most (255 * 256)^2, which is below 2^32.
-    (sum * sum) >> (2 * level)
+fn sum_of_four(sums: &[u32; 8], at: usize) -> u32 {
+    sums[at] + sums[at + 1] + sums[at + 2] + sums[at + 3]
+}
+
+/// The squares of the sums over texels of a level, divided by their pixels.
+#[inline(always)]
+fn mean_squares<const N: usize>(mut sums: [u32; N], level: u32) -> [u32; N] {
+    for at in 0..N {
+        // At most (255 * 256)^2, which is below 2^32.
+        sums[at] = (sums[at] * sums[at]) >> (2 * level);
+    }
+    sums
 }
 
 /// The sums of a block of which only some `columns` and `rows` are real.
 #[inline(never)]
 fn cut_block(tile: &[u8], x: usize, y: usize, columns: usize, rows: usize) -> BlockSums {
-    let mut sums = BlockSums::default();
+    let mut sums = BlockSums { count: (columns * rows) as u32, ..BlockSums::default() };
+    // Luma of the texels of a level.
+    let mut texels = [[0u32; BLOCK]; BLOCK];
     for row in 0..rows {
-        for sample in &tile[(y + row) * SIDE + x..][..columns] {
-            let sample = u32::from(*sample);
-            sums.count += 1;
+        for column in 0..columns {
+            let sample = u32::from(tile[(y + row) * SIDE + x + column]);
+            texels[row][column] = sample;
             sums.luma += sample;
             sums.squares += sample * sample;
         }
     }
     for (level, target) in (1..).zip(&mut sums.mean_squares) {
         let side = 1 << level;
-        for top in (0..rows).step_by(side) {
-            for left in (0..columns).step_by(side) {
-                let (mut luma, mut count) = (0u32, 0);
-                for row in top..rows.min(top + side) {
-                    for sample in &tile[(y + row) * SIDE + x..][left..columns.min(left + side)] {
-                        luma += u32::from(*sample);
-                        count += 1;
-                    }
-                }
-                *target += luma * luma / count;
+        let within = |length: usize, texel: usize| (length - texel * side).min(side);
+        let finer = std::mem::take(&mut texels);
+        for row in 0..rows.div_ceil(side) {
+            for column in 0..columns.div_ceil(side) {
+                let pair = |row: usize| finer[row][2 * column] + finer[row][2 * column + 1];
+                let luma = pair(2 * row) + pair(2 * row + 1);
+                texels[row][column] = luma;
+                let count = (within(columns, column) * within(rows, row)) as u32;
+                // A shift takes a few percent of the time of a division.
+                *target += if count.is_power_of_two() {
+                    (luma * luma) >> count.ilog2()
+                } else {
+                    luma * luma / count
+                };
             }
         }
     }

@@ -1,17 +1,14 @@
 //! What a view still needs of each part of the picture: its detail, less what the consumer has.
 
-use std::ops::{Range, RangeInclusive};
+use std::ops::Range;
 use std::sync::Arc;
-
-use arrayvec::ArrayVec;
 
 use crate::detail::{BLOCK_SIDE, Detail, TILE_BLOCKS};
 use crate::need::Need;
 use foveate_core::frame::FrameTime;
 use foveate_core::geometry::extent::Extent;
-use foveate_core::geometry::patch::{Patch, PatchGrids};
+use foveate_core::geometry::patch::PatchGrids;
 use foveate_core::geometry::plan::TokenPlan;
-use foveate_core::geometry::pyramid::LEVEL_COUNT_MAX;
 use foveate_core::geometry::region::PixelBox;
 use foveate_core::geometry::relevance::Relevance;
 
@@ -71,14 +68,12 @@ pub struct Demand {
     /// What every block counts, and the map that says so; empty without one.
     weights: Vec<u32>,
     weighed_by: Option<Arc<Relevance>>,
-    /// What patches lose if they are shown at a level, from 1 to the base: those of that level, and of the next coarser one.
-    sums: Vec<LostSums>,
-    /// What each block loses at the base, whatever it counts.
-    whole: Vec<u32>,
+    /// The splits of patches of each level from 1 to the base.
+    splits: Vec<SplitGains>,
     /// The demand as a need of fixations.
     need: Need,
-    /// Loss of each block of a row.
-    row: Vec<u32>,
+    /// Working memory of [`add_up`](Self::add_up).
+    row: BlockRow,
     /// The newest frame that was noted.
     frame_seq: u64,
     /// The frame whose detail the sums were made of; 0 before any.
@@ -90,21 +85,29 @@ pub struct Demand {
     since_ns: Option<u64>,
 }
 
-/// What the patches of some levels lose if they are shown at the finest of these.
+/// By how much less the blocks of the patches of a level lose where those are split.
 #[derive(Clone, Debug)]
-struct LostSums {
-    /// The column of patches of that level that each column of blocks belongs to; the same for rows.
-    columns: Vec<u32>,
+struct SplitGains {
+    /// The blocks of each column of patches.
+    columns: Vec<Range<u32>>,
+    /// The row of patches of each row of blocks.
     rows: Vec<u32>,
-    /// Sums of the levels, the finest first.
-    levels: Vec<PatchSums>,
+    /// Row by row; not negative.
+    gains: Vec<f64>,
+    /// Sums over the blocks above each other in a row of patches, as far as they have been added.
+    sums: Vec<i64>,
 }
 
-/// A number for each patch of a level.
-#[derive(Clone, Debug)]
-struct PatchSums {
-    grid: Extent,
-    sums: Vec<u64>,
+/// The blocks of a row while they are added up, level by level.
+#[derive(Clone, Debug, Default)]
+struct BlockRow {
+    /// What each loses at a level as far as that counts, and the same at the next finer level.
+    lost: Vec<u32>,
+    finer_lost: Vec<u32>,
+    /// What each loses at the level that the consumer has of it, where that is finer.
+    known: Vec<u32>,
+    /// The share of what it loses that counts although the consumer has it.
+    share: Vec<u32>,
 }
 
 impl Demand {
@@ -123,12 +126,9 @@ impl Demand {
             shares: shares(),
             weights: Vec::new(),
             weighed_by: None,
-            sums: (1..=base)
-                .map(|level| LostSums::new(grids, level..=base.min(level + 1)))
-                .collect(),
-            whole: vec![0; grid.area()],
+            splits: (1..=base).map(|level| SplitGains::new(grids, level)).collect(),
             need: Need::none(extent),
-            row: vec![0; grid.width as usize],
+            row: BlockRow::default(),
             frame_seq: 0,
             detail_of: 0,
             is_outdated: true,
@@ -182,49 +182,48 @@ impl Demand {
         &self.need
     }
 
-    /// Adds up what every patch loses at every level.
+    /// Adds up by how much less every patch loses where it is split.
     fn add_up(&mut self, detail: &Detail) {
-        let Self { memory, grid, base, finest, ages, shares, weights, sums, whole, need, .. } =
-            self;
-        let lost = &mut self.row;
-        let losses: ArrayVec<&[u32], { LEVEL_COUNT_MAX as usize }> = (1..=u32::from(*base))
-            .map(|level| detail.losses(level).expect("all levels up to the base"))
-            .collect();
-        let width = grid.width as usize;
-        for (index, sums) in sums.iter_mut().enumerate() {
-            sums.levels[0].sums.fill(0);
-            for row in 0..grid.height as usize {
-                let range = row * width..(row + 1) * width;
-                let shown = &losses[index][range.clone()];
-                match memory {
-                    ConsumerMemory::None => lost.copy_from_slice(shown),
-                    ConsumerMemory::Canvas => {
-                        let known = finest[range.clone()].iter().zip(&ages[range.clone()]);
-                        let blocks = lost.iter_mut().zip(shown).zip(known).enumerate();
-                        for (column, ((lost, shown), (finest, age))) in blocks {
-                            // What the consumer has is no coarser than what it is shown.
-                            let has = match usize::from(*finest) {
-                                0 => 0,
-                                level if index < level => *shown,
-                                level => losses[level - 1][range.start + column],
-                            };
-                            *lost = has + shown * shares[usize::from(*age)] / SHARE_UNITS;
-                        }
+        let width = self.grid.width as usize;
+        let BlockRow { lost, finer_lost, known, share } = &mut self.row;
+        for row in [&mut *lost, finer_lost, known, share] {
+            row.resize(width, 0);
+        }
+        for row in 0..self.grid.height as usize {
+            let range = row * width..(row + 1) * width;
+            let finest = &self.finest[range.clone()];
+            if self.memory == ConsumerMemory::Canvas {
+                for (share, age) in share.iter_mut().zip(&self.ages[range.clone()]) {
+                    *share = self.shares[usize::from(*age)];
+                }
+            }
+            // At level 0 nothing is lost.
+            finer_lost.fill(0);
+            known.fill(0);
+            for (level, splits) in (1..=self.base).zip(&mut self.splits) {
+                let shown = detail.losses(level.into()).expect("all levels up to the base");
+                let shown = &shown[range.clone()];
+                lost.copy_from_slice(shown);
+                if self.memory == ConsumerMemory::Canvas {
+                    let blocks = lost.iter_mut().zip(&mut *known).zip(&*share);
+                    for (((lost, known), share), finest) in blocks.zip(finest) {
+                        // What the consumer has is no coarser than what it is shown.
+                        *known = if level <= *finest { *lost } else { *known };
+                        *lost = *known + *lost * *share / SHARE_UNITS;
                     }
                 }
-                if index + 1 == usize::from(*base) {
-                    whole[range.clone()].copy_from_slice(lost);
+                if level == self.base {
+                    self.need.fill_row(row, lost);
                 }
-                if !weights.is_empty() {
-                    for (lost, weight) in lost.iter_mut().zip(&weights[range.clone()]) {
+                if !self.weights.is_empty() {
+                    for (lost, weight) in lost.iter_mut().zip(&self.weights[range.clone()]) {
                         *lost = *lost * *weight / WEIGHT_UNITS;
                     }
                 }
-                sums.add(row, lost);
+                splits.add(row, lost, finer_lost);
+                std::mem::swap(lost, finer_lost);
             }
-            sums.join();
         }
-        need.fill(whole.iter().map(|lost| *lost as f32));
     }
 
     /// Takes what every block counts from a map, if it is another than before.
@@ -315,63 +314,43 @@ impl Demand {
         }
     }
 
-    /// By how much less the blocks of a patch of the base or below lose if it is split. Its level is not 0.
-    pub(super) fn gain_of_split(&self, patch: Patch) -> u64 {
-        let lost = |depth: u32| {
-            let Some(index) = (patch.level - depth).checked_sub(1) else { return 0 };
-            let PatchSums { grid, sums } = &self.sums[index as usize].levels[depth as usize];
-            sums[(patch.j * grid.width + patch.i) as usize]
-        };
-        lost(0).saturating_sub(lost(1))
+    /// By how much less the blocks of each patch of a level, from 1 to the base, lose if it is split; row by row.
+    pub(super) fn gains_of_splits(&self, level: u32) -> &[f64] {
+        &self.splits[level as usize - 1].gains
     }
 }
 
-impl LostSums {
-    fn new(grids: PatchGrids, levels: RangeInclusive<u32>) -> Self {
-        let extent = grids.shape().extent().in_cells(BLOCK_SIDE);
-        let side = grids.patch_side() << *levels.start();
-        let owners = |blocks: u32| (0..blocks).map(move |block| middle_of(block) / side).collect();
-        let sums = |level: u32| {
-            let grid = grids.level(level);
-            PatchSums { grid, sums: vec![0; grid.area()] }
-        };
+impl SplitGains {
+    fn new(grids: PatchGrids, level: u32) -> Self {
+        let (extent, grid) = (grids.shape().extent(), grids.level(level));
+        let blocks = extent.in_cells(BLOCK_SIDE);
+        let side = grids.patch_side() << level;
+        let columns = |at| blocks_of(at * side, side, extent.width, blocks.width);
+        let rows = |at| blocks_of(at * side, side, extent.height, blocks.height).map(move |_| at);
         Self {
-            columns: owners(extent.width),
-            rows: owners(extent.height),
-            levels: levels.map(sums).collect(),
+            columns: (0..grid.width).map(columns).collect(),
+            rows: (0..grid.height).flat_map(rows).collect(),
+            gains: vec![0.0; grid.area()],
+            sums: vec![0; blocks.width as usize],
         }
     }
 
-    /// Adds what a row of blocks loses to the patches of the finest level.
-    fn add(&mut self, row: usize, lost: &[u32]) {
-        let PatchSums { grid, sums } = &mut self.levels[0];
-        // The middle of the last block may lie beyond the last patch.
-        let row = self.rows[row].min(grid.height - 1) * grid.width;
-        let sums = &mut sums[row as usize..][..grid.width as usize];
-        for (lost, column) in lost.iter().zip(&self.columns) {
-            sums[(*column).min(grid.width - 1) as usize] += u64::from(*lost);
+    /// Adds a row of blocks, from top to bottom: what each loses at the level, and at the next finer one.
+    fn add(&mut self, row: usize, lost: &[u32], finer_lost: &[u32]) {
+        let Self { columns, rows, gains, sums } = self;
+        for ((sum, lost), finer) in sums.iter_mut().zip(lost).zip(finer_lost) {
+            *sum += i64::from(*lost) - i64::from(*finer);
         }
-    }
-
-    /// Makes the sums of coarser levels of those of the finest.
-    fn join(&mut self) {
-        for level in 1..self.levels.len() {
-            let (finer, coarser) = self.levels.split_at_mut(level);
-            let (finer, coarser) = (&finer[level - 1], &mut coarser[0]);
-            coarser.sums.fill(0);
-            for (row, finer_sums) in finer.sums.chunks(finer.grid.width as usize).enumerate() {
-                let first = row / 2 * coarser.grid.width as usize;
-                for (pair, sums) in finer_sums.chunks(2).zip(&mut coarser.sums[first..]) {
-                    *sums += pair.iter().sum::<u64>();
-                }
+        let is_last = rows.get(row + 1) != Some(&rows[row]);
+        if is_last {
+            let gains = &mut gains[rows[row] as usize * columns.len()..];
+            for (gain, columns) in gains.iter_mut().zip(&*columns) {
+                let sum: i64 = sums[columns.start as usize..columns.end as usize].iter().sum();
+                *gain = sum.max(0) as f64;
             }
+            sums.fill(0);
         }
     }
-}
-
-/// The middle of a block in source pixels.
-fn middle_of(block: u32) -> u32 {
-    block * BLOCK_SIDE + BLOCK_SIDE / 2
 }
 
 /// The blocks along an axis of `count` that belong to `start..start + side`: those whose middles lie there. The last square of a picture
