@@ -178,7 +178,7 @@ def consumer(source: Scene, budget: int) -> list[Any]:
 
 
 def by_budget() -> Table:
-    """The figure of recall against tokens."""
+    """Recall against tokens."""
     source = people_scene("apart")
     there = reference_people(source)
 
@@ -194,7 +194,6 @@ def by_budget() -> Table:
     table = Table(["`apart`: recall by tokens", *map(str, BUDGETS)])
     for label, pictures in rows.items():
         table.row(label, [Found.of(pictures(budget), there).recall for budget in BUDGETS])
-    table.plot("value-people.svg", "recall")
     return table
 
 
