@@ -129,6 +129,9 @@ class Found(NamedTuple):
 def on_grids(name: str) -> dict[str, Found]:
     """Who is found with each way to see, 273 tokens, on all grids together."""
     source, there = people_scene(name), people_there(name)
+    if len(GRIDS[name]) > 2:
+        # On many grids half of the pictures.
+        source, there = source._replace(measured=source.measured[::2]), there[::2]
     found: dict[str, Found] = {}
     for dx, dy in GRIDS[name]:
 
