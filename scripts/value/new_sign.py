@@ -1,16 +1,16 @@
-"""Characters read of signs that appear, some frames later."""
+"""Characters read of signs that appear, some frames later, and whether a fixation is at them then."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
-from common import covering, font_file, four_cameras, made_scene, photograph
+from common import Scene, Table, covering, font_file, four_cameras, made_scene, photograph
 from models import share_read
 from PIL import Image, ImageDraw, ImageFont
-from product import compared, seen
+from product import CANVAS, DEFAULT, Extracted, Keys, compared, extract, seen
 
 SIZE = (1280, 720)
 #: Of the sign, in pixels.
@@ -25,6 +25,8 @@ NOISE = {"still": 0.0, "pair": 1.5, "panning": 0.0, "walkers": 0.0}
 CHOSEN_ON, MEASURED_ON = 5, 6
 #: Frames after which they are read.
 AFTER = (0, 1, 2, 5, 19)
+#: The views whose fixations are compared with the signs.
+VIEWS: dict[str, Keys] = {"default settings": DEFAULT, "a view with a canvas": CANVAS, "`foveal`": {"layout": "foveal"}}
 #: Pixels that the camera pans in a frame.
 PAN = 3
 
@@ -92,9 +94,14 @@ def frames(name: str, seed: int) -> Iterator[Any]:
         yield frame
 
 
+def sign_scene(name: str, seed: int) -> Scene:
+    """One of the scenes."""
+    return made_scene(f"signs {name} {seed}", partial(frames, name, seed), SIZE)
+
+
 def by_delay(name: str, seed: int) -> dict[str, dict[str, float]]:
     """What is read of the signs of a scene, some frames after they appeared."""
-    source = made_scene(f"signs {name} {seed}", partial(frames, name, seed), SIZE)
+    source = sign_scene(name, seed)
     at = [first(time) + passed for time in range(TIMES) for passed in AFTER]
     shown = seen(source, at)
 
@@ -112,8 +119,34 @@ def by_delay(name: str, seed: int) -> dict[str, dict[str, float]]:
     }
 
 
+def at_fixations(names: Iterable[str], seed: int) -> Table:
+    """The share of the signs in whose box a fixation is, and what is read of these and of the others."""
+    head = "signs with a fixation; characters read of these; of the others"
+    table = Table([head, *(f"{passed} later" for passed in AFTER)])
+    for name in names:
+        source = sign_scene(name, seed)
+        for label, view in extract(source, VIEWS).items():
+            table.row(f"`{name}`, {label}", [at_fixation(name, seed, source, view, passed) for passed in AFTER])
+    return table
+
+
+def at_fixation(name: str, seed: int, source: Scene, view: Extracted, passed: int) -> str:
+    """A cell of it: some frames after signs appeared."""
+    looked_at: list[list[float]] = [[], []]
+    for number in range(TIMES * SCENES[name]):
+        index = first(number // SCENES[name]) + passed
+        x0, y0, x1, y1 = place = box(name, seed, number, index)
+        at, picture = view.fixations(index), view.drawn(source, index)
+        is_at = bool(((at >= (x0, y0)) & (at < (x1, y1))).all(axis=1).any())
+        looked_at[is_at].append(share_read([(place, text(number))], lambda _, picture=picture: picture))
+    others, these = looked_at
+    shares = [f"{np.mean(some):.2f}" if some else "-" for some in (these, others)]
+    return " ".join((f"{len(these) / (len(these) + len(others)):.2f}", *shares))
+
+
 def main() -> None:
     for seed in (MEASURED_ON, CHOSEN_ON):
+        print(at_fixations(SCENES, seed), end="\n\n", flush=True)
         measures = {label: values for name in SCENES for label, values in by_delay(name, seed).items()}
         print(compared("273 tokens, characters read", measures), end="\n\n", flush=True)
 

@@ -51,6 +51,11 @@ class Extracted:
         count = self.frames["token_count"][index]
         return self.tokens[index, :count].view(TOKEN), self.pixels[index, :count]
 
+    def fixations(self, index: int) -> Any:
+        """Where the view looked in a frame, [N, 2]."""
+        blocks = self.frames["fixations"][index, : self.frames["fixation_count"][index]]
+        return np.stack([blocks["x"], blocks["y"]], axis=1)
+
     def drawn(self, source: Scene, index: int) -> Any:
         """The picture that a frame alone shows."""
         return rebuilt(*self.frame(index), source.size)
