@@ -37,7 +37,7 @@ pub struct TokenFrame<'a> {
     /// version is not written again. 0 means unversioned: always stored, as is a plane that does not
     /// [follow the texels](foveate_core::plane::PlaneSpec::follows_texels).
     pub versions: &'a [u64],
-    /// The same of the planes whose items are not the tokens.
+    /// Content version of the planes whose items are not the tokens, as in `versions`.
     pub whole_version: u64,
 }
 
