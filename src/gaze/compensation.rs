@@ -71,8 +71,8 @@ impl<'a> Path<'a> {
     }
 }
 
-/// A `look` at an earlier frame is at what has been there: moved along with that to frame `to_come`, of `extent`. Other feedback stays
-/// as it is.
+/// Moves the points of a `look` at an earlier frame to where their content will be in frame `to_come`, of `extent`. Other feedback stays as
+/// it is.
 pub fn carried_look(
     feedback: Feedback,
     parameters: &GazeParameters,

@@ -54,7 +54,7 @@ pub enum Layout {
     Inset(Inset),
     /// Tokens of one step everywhere, row by row.
     Uniform,
-    /// As foveal, of boxes that may be halved along one axis.
+    /// As [`Foveal`](Self::Foveal), with boxes that may be halved along one axis.
     Directional {
         /// Eccentricity at which magnification has halved, as in the layout `foveal`.
         #[serde(rename = "e0", default, deserialize_with = "optional::<Pixels, _, _>")]
@@ -162,8 +162,8 @@ impl Layout {
         self.plan_around(request, &asked)
     }
 
-    /// The plan; `asked` has of each fixation, in order, the box or the point that somebody asked for, and is empty if nobody asked for
-    /// any.
+    /// The plan. `asked` has for each fixation, in order, the box or the point that a client asked for; it is empty if no client asked
+    /// for any.
     fn plan_around(&self, request: &PlanRequest<'_>, asked: &[Option<Region>]) -> TokenPlan {
         let PlanRequest { shape, patch_side, budget, fixations, relevance, before, demand } =
             *request;

@@ -1,4 +1,4 @@
-//! What a view needs to see most: where policies look that no client steers.
+//! What a view needs to see most. Policies look there while no client steers.
 
 use super::fixation_state::FixationState;
 use super::inhibition::darken;
@@ -16,7 +16,7 @@ pub struct Need {
     extent: Extent,
     /// Columns and rows of tiles.
     grid: Extent,
-    /// Row by row.
+    /// Need of each tile, row by row.
     tiles: Vec<f32>,
 }
 

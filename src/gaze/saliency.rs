@@ -37,7 +37,7 @@ pub struct Saliency {
 }
 
 impl Saliency {
-    /// Before the first picture of a source of `extent`; its edge weighs `centre_prior` less than its centre, 0..=1.
+    /// Saliency of a source of `extent`, before its first picture. The edge weighs `centre_prior` less than the centre, 0..=1.
     pub fn new(extent: Extent, centre_prior: f64) -> Self {
         let shape = PyramidShape::new(extent);
         let grid = shape.level_extent(CoarseLevel::level_of(shape));

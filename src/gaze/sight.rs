@@ -25,17 +25,18 @@ pub struct Sight {
     grid: Extent,
     /// The level whose loss is what there is to see.
     base: u32,
-    /// What is known of each block, in parts of [`WHOLE`].
+    /// How much of each block the view knows, in parts of [`WHOLE`].
     known: Vec<u32>,
-    /// Whether each block has changed since it was shown, and what it lost at the base when it was.
+    /// Whether each block has changed since it was shown.
     is_changed: Vec<bool>,
+    /// What each block lost at the base when it was shown.
     shown_losses: Vec<u32>,
     need: Need,
     at: FrameTime,
 }
 
 impl Sight {
-    /// Nothing is known yet of pictures of `extent`. What they lose at level `base` is what there is to see.
+    /// A view that knows nothing yet of pictures of `extent`. What the pictures lose at level `base` is what there is to see.
     pub fn new(extent: Extent, base: u32) -> Self {
         let grid = extent.in_cells(BLOCK_SIDE);
         Self {
@@ -60,7 +61,7 @@ impl Sight {
         &self.need
     }
 
-    /// Forgets everything.
+    /// Forgets what the view was shown.
     pub fn reset(&mut self) {
         self.known.fill(0);
     }

@@ -78,7 +78,7 @@ struct TrackedObject {
 }
 
 impl TrackedObject {
-    /// How long it may be hidden: no longer than it was seen, so that a fragment is forgotten at once.
+    /// How long the object may be hidden: no longer than it was seen, so that a fragment is forgotten at once.
     fn may_hide_ns(&self) -> u64 {
         HIDDEN_NS.min(self.seen.time_ns - self.since.time_ns)
     }

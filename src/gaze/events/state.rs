@@ -56,13 +56,13 @@ impl Hysteresis {
         }
     }
 
-    /// Begins: it has held since `since`.
+    /// Begins the state, which has held since `since`, and returns its event.
     pub(super) fn begin(&mut self, now: FrameTime, since: FrameTime, value: f64) -> Event {
         (self.since, self.value, self.turning_since) = (Some(since), value, None);
         self.event(Phase::Began, now, since)
     }
 
-    /// Its beginning, told once more, if it holds.
+    /// The event of the state's beginning, reported once more, if the state holds.
     pub(super) fn present(&self, now: FrameTime) -> Option<Event> {
         Some(self.event(Phase::Began, now, self.since?))
     }

@@ -51,7 +51,7 @@ pub(super) fn distance([along_x, along_y]: [(f64, f64); 2], to: Region) -> f64 {
     (dx * dx + dy * dy).sqrt()
 }
 
-/// What makes a leaf worth splitting.
+/// What decides which leaf of the tree is split next.
 #[derive(Clone, Copy, Debug)]
 pub struct Priority<'a> {
     /// Where the view looks, in pixels; clamped into the image and rounded to 1/16 pixel.

@@ -22,7 +22,7 @@ const NOISE: f32 = 1.0;
 pub(super) struct Contrast {
     width: usize,
     height: usize,
-    /// The picture that the maps are of; empty before any. Much of a still scene is decided by the same picture.
+    /// The picture that the maps were made from; empty before any. In a still scene many decisions use the same picture.
     seen: Vec<[u8; 3]>,
     /// Summed-area table: at (column, row) the sums over all texels left of and above; one column and row more than texels.
     sums: Vec<Features>,

@@ -36,22 +36,23 @@ const WEIGHT_UNITS: u32 = 64;
 /// Share of a block's loss that counts although the consumer has it, so that the budget is spent: 0.001.
 const SEEN_SHARE: u32 = 4;
 
-/// The same for what changed in the newest frame: a half, for those who look at single frames.
+/// Share of a block's loss that counts although the consumer has it, if the block changed in the newest frame: a half, for consumers that
+/// look at single frames.
 const CHANGED_SHARE: f64 = 0.5;
 
-/// What is left of that share a frame later: a tenth part of e, so it is gone after some ten frames.
+/// Factor of [`CHANGED_SHARE`] from one frame to the next: e^-0.1, so the share is gone after some ten frames.
 const DECAY: f64 = 0.904_837_418_035_959_6;
 
-/// Frames after which a change counts no more.
+/// Frames after which a change no longer counts.
 const AGE_END: u8 = 64;
 
-/// More changed blocks than this share of all are a cut, after which no place has changed more recently than others.
+/// Share of changed tiles from which on a frame counts as a cut, after which no place has changed more recently than others.
 const CUT_SHARE: f64 = 0.5;
 
-/// After this time all that was delivered has been forgotten once, as a consumer who joined later does not have it.
+/// Time within which every delivered block is forgotten once, as a consumer who joined later does not have it.
 pub const REFRESH_NS: u64 = 10_000_000_000;
 
-/// At most so often all of it is forgotten at once because consumers ask for it: in a second most of a picture is delivered again.
+/// Shortest time from one request of a consumer to forget all blocks to the next: in a second most of a picture is delivered again.
 pub const REFRESH_PAUSE_NS: u64 = 1_000_000_000;
 
 /// The demand of one view, block by block.
@@ -68,12 +69,12 @@ pub struct Demand {
     ages: Vec<u8>,
     /// Shares by age.
     shares: [u32; AGE_END as usize + 1],
-    /// What every block counts, and the map that says so; empty without one.
+    /// Weight of each block, from the map of `weighed_by`; empty without a map.
     weights: Vec<u32>,
     weighed_by: Option<Arc<Relevance>>,
-    /// What patches lose if they are shown at a level, from 1 to the base: those of that level, and of the next coarser one.
+    /// For each level from 1 to the base: what the patches of this level and of the next coarser one lose if they are shown at it.
     sums: Vec<LostSums>,
-    /// What each block loses at the base, whatever it counts.
+    /// What each block loses at the base, without its weight.
     whole: Vec<u32>,
     /// The demand as a need of fixations.
     need: Need,
@@ -83,18 +84,20 @@ pub struct Demand {
     frame_seq: u64,
     /// The frame whose detail the sums were made of; 0 before any.
     detail_of: u64,
-    /// Whether what the consumer has was another when the sums were made.
+    /// Whether what the consumer has changed after the sums were made.
     is_outdated: bool,
-    /// Where forgetting goes on, and since when it has been there.
+    /// Blocks forgotten since `since_ns`, round after round.
     forgotten: usize,
+    /// Stream time from which `forgotten` counts; `None` until the next frame.
     since_ns: Option<u64>,
 }
 
-/// What the patches of some levels lose if they are shown at the finest of these.
+/// What the patches of some levels lose if they are shown at the finest of these levels.
 #[derive(Clone, Debug)]
 struct LostSums {
-    /// The column of patches of that level that each column of blocks belongs to; the same for rows.
+    /// For each column of blocks, the column of patches of the finest level that it belongs to.
     columns: Vec<u32>,
+    /// For each row of blocks, the row of patches of the finest level that it belongs to.
     rows: Vec<u32>,
     /// Sums of the levels, the finest first.
     levels: Vec<PatchSums>,
@@ -137,12 +140,12 @@ impl Demand {
         }
     }
 
-    /// The level that the view covers the picture by.
+    /// The level by which the view covers the picture before any patch is split.
     pub fn base(&self) -> u32 {
         self.base.into()
     }
 
-    /// Forgets all: the next frame is as the first.
+    /// Forgets what the consumer has: the next frame counts as the first.
     pub fn reset(&mut self) {
         self.finest.fill(self.base);
         self.ages.fill(AGE_END);
@@ -150,8 +153,8 @@ impl Demand {
         self.is_outdated = true;
     }
 
-    /// Notes the frame of `at`, whose `detail` is up to date. Of each tile, row by row, `changed_frame` is the newest frame that changed
-    /// it. `weights` multiply what is lost. Returns whether anything is lost otherwise than before.
+    /// Notes the frame of `at`, whose `detail` is up to date. `changed_frame` has for each tile, row by row, the newest frame
+    /// that changed it. `weights` multiply the losses. Returns whether the losses differ from those before.
     ///
     /// # Panics
     ///
@@ -202,7 +205,7 @@ impl Demand {
                         let known = finest[range.clone()].iter().zip(&ages[range.clone()]);
                         let blocks = lost.iter_mut().zip(shown).zip(known).enumerate();
                         for (column, ((lost, shown), (finest, age))) in blocks {
-                            // What the consumer has is no coarser than what it is shown.
+                            // The consumer has at least the detail that it is shown.
                             let has = match usize::from(*finest) {
                                 0 => 0,
                                 level if index < level => *shown,
@@ -227,7 +230,7 @@ impl Demand {
         need.fill(whole.iter().map(|lost| *lost as f32));
     }
 
-    /// Takes what every block counts from a map, if it is another than before.
+    /// Takes the weights of blocks from a map, unless it is the same map as before.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most 1024")]
     fn weigh_by(&mut self, weights: Option<&Arc<Relevance>>) {
         let is_same = match (weights, &self.weighed_by) {
@@ -268,7 +271,7 @@ impl Demand {
             let tiles = &changed_frame[row / TILE_BLOCKS as usize * columns..][..columns];
             let blocks = finest.iter_mut().zip(ages);
             for (column, (finest, age)) in blocks.enumerate() {
-                // The share of one of that age does not change any more.
+                // The share of a block that is as old as `AGE_END` stays.
                 self.is_outdated |= *age < AGE_END;
                 *age = AGE_END.min(*age + 1);
                 if has_changed(tiles[column / TILE_BLOCKS as usize]) {
@@ -315,7 +318,7 @@ impl Demand {
         }
     }
 
-    /// By how much less the blocks of a patch of the base or below lose if it is split. Its level is not 0.
+    /// By how much a split of `patch` lowers the loss of its blocks. Its level is 1 to the base.
     pub(super) fn gain_of_split(&self, patch: Patch) -> u64 {
         let lost = |depth: u32| {
             let Some(index) = (patch.level - depth).checked_sub(1) else { return 0 };
@@ -353,7 +356,7 @@ impl LostSums {
         }
     }
 
-    /// Makes the sums of coarser levels of those of the finest.
+    /// Makes the sums of the coarser levels from the sums of the finest level.
     fn join(&mut self) {
         for level in 1..self.levels.len() {
             let (finer, coarser) = self.levels.split_at_mut(level);
