@@ -376,18 +376,18 @@ impl StreamEntry {
         Err(Refusal::new(RefusalReason::Recording, error))
     }
 
-    /// Its state, and the extent of its frames once there was one.
+    /// The state of the stream, and the extent of its frames once there was a frame.
     pub(super) fn state(&self) -> (StreamState, Option<Extent>) {
         let status = self.status.lock();
         (status.state, status.extent)
     }
 
-    /// The calibration of its camera, if it has any.
+    /// The stream's camera, if it is calibrated.
     pub(super) fn camera(&self) -> Option<Arc<Camera>> {
         self.status.lock().camera.clone()
     }
 
-    /// Its views: those of the configuration, then those that clients opened.
+    /// The stream's views: first those of the configuration, then those that clients opened.
     pub(super) fn views(&self) -> Vec<Arc<ViewEntry>> {
         self.views.lock().clone()
     }
@@ -482,14 +482,14 @@ impl StreamEntry {
         });
     }
 
-    /// Why it ended, if it has.
+    /// Why the stream ended, if it has.
     pub(super) fn end_reason(&self) -> Option<String> {
         let status = self.status.lock();
         let ended = status.state == StreamState::Ended;
         ended.then(|| clipped(&status.reason, LISTED_TEXT_BYTES_MAX))
     }
 
-    /// Its views after `after`; all of them if that is a view of another stream.
+    /// The stream's views after `after`; all of them if `after` is a view of another stream.
     pub(super) fn views_after(&self, after: Option<&ViewName>) -> Vec<Arc<ViewEntry>> {
         let views = self.views.lock();
         let Some(after) = after.filter(|after| after.stream() == self.name) else {
@@ -624,7 +624,7 @@ impl StreamPort {
     }
 }
 
-/// What the processes of a source use now, by what their frames are.
+/// Resources that the processes of a source use now, by the content of their frames.
 fn source_processes(counters: &StreamCounters) -> BTreeMap<String, SourceProcessUse> {
     let processes = [("pictures", &counters.source_process), ("depth", &counters.depth_process)];
     let used = processes.into_iter().filter_map(|(content, process)| {

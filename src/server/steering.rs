@@ -43,16 +43,16 @@ pub(super) struct SteeringOutcome {
     pub(super) ticket: u64,
     /// The points in pixels, or the greatest peak of the map.
     pub(super) points: Points,
-    /// The newest frame, if it was taken for that because the frame that it names is too old.
+    /// The newest frame, if the feedback counts for it because the frame that the message names is too old.
     pub(super) taken_for: Option<u64>,
 }
 
-/// The frame that feedback counts for.
+/// The frame to which the positions of feedback refer.
 #[derive(Clone, Copy, Debug)]
-struct NamedFrame {
-    /// The named frame; `None` for the newest, if the message named none.
+struct ReferenceFrame {
+    /// The frame that the message names, or the newest one in its place; `None` if the message names none, which means the newest.
     frame: Option<u64>,
-    /// The frame used instead of one that is too old, as in [`SteeringOutcome`].
+    /// The newest frame, if it replaces a frame that is too old, as in [`SteeringOutcome`].
     taken_for: Option<u64>,
 }
 
@@ -65,13 +65,13 @@ pub(super) struct SteeringRequest<'a> {
 }
 
 impl SteeringRequest<'_> {
-    /// `look`.
+    /// Handles `look`: moves the view to points or a box.
     pub(super) fn look(self, look: &Look) -> Result<SteeringOutcome, Refusal> {
-        let image = self.accepts(FeedbackKind::Look)?;
+        let image = self.check_accepts(FeedbackKind::Look)?;
         self.check_known(look.frame)?;
         self.check_count(look.points.len())?;
         let transform = self.transform(look.ego_motion(), image)?;
-        let named = self.named(look.frame, look.strict, transform.is_some())?;
+        let reference = self.reference(look.frame, look.strict, transform.is_some())?;
         let (mut points, size) = places_of(look, image)?;
         if let Some(transform) = &transform {
             points = transform.points_now(&points);
@@ -84,37 +84,37 @@ impl SteeringRequest<'_> {
         points.iter_mut().for_each(|point| *point = snapped(image, point.0, point.1));
         let hold_ns = look.for_ms.map(|ms| u64::from(ms) * 1_000_000);
         // Points that ego motion moved are of the present, which no frame shows yet.
-        let frame_seq = named.frame.filter(|_| transform.is_none());
+        let frame_seq = reference.frame.filter(|_| transform.is_none());
         let area = LookArea { size, share: look.share };
         let feedback = Feedback::Look { points: points.clone(), hold_ns, frame_seq, area };
         let ticket = self.send(feedback, image, transform.is_some())?;
-        Ok(SteeringOutcome { ticket, points, taken_for: named.taken_for })
+        Ok(SteeringOutcome { ticket, points, taken_for: reference.taken_for })
     }
 
-    /// `attend`.
+    /// Handles `attend`: moves the view to the peaks of a map.
     pub(super) fn attend(
         self,
         attend: &Attend,
         payload: &[u8],
     ) -> Result<SteeringOutcome, Refusal> {
-        let image = self.accepts(FeedbackKind::Map)?;
+        let image = self.check_accepts(FeedbackKind::Map)?;
         self.check_known(attend.frame)?;
         let [rows, columns] = attend.shape;
         let region = attend.region.unwrap_or(Region::of(image));
         let weights = numbers(attend.dtype, payload)?;
         let map = AttentionMap::new(Extent::new(columns, rows), region, image, weights);
         let transform = self.transform(attend.ego_motion(), image)?;
-        let named = self.named(attend.frame, attend.strict, transform.is_some())?;
-        self.send_map(map, image, named, transform)
+        let reference = self.reference(attend.frame, attend.strict, transform.is_some())?;
+        self.send_map(map, image, reference, transform)
     }
 
-    /// `attend_tokens`.
+    /// Handles `attend_tokens`: makes a map of the scores of a frame's tokens.
     pub(super) fn attend_tokens(
         self,
         attend: &AttendTokens,
         payload: &[u8],
     ) -> Result<SteeringOutcome, Refusal> {
-        let image = self.accepts(FeedbackKind::Map)?;
+        let image = self.check_accepts(FeedbackKind::Map)?;
         self.check_known(Some(attend.frame))?;
         let known = self.view.channel().newest_planned_frame();
         if known < attend.frame {
@@ -133,16 +133,17 @@ impl SteeringRequest<'_> {
         let scores = numbers(attend.dtype, payload)?;
         let map = AttentionMap::painted(&shown.plan, image, &scores);
         let transform = self.transform(attend.ego_motion(), image)?;
-        let named = self.named(Some(attend.frame), attend.strict, transform.is_some())?;
-        self.send_map(map, image, named, transform)
+        let reference = self.reference(Some(attend.frame), attend.strict, transform.is_some())?;
+        self.send_map(map, image, reference, transform)
     }
 
-    /// `inject`: needs no lease. Returns the newest frame, if the map was taken for one of that.
+    /// Handles `inject`, which needs no lease. Returns the newest frame, if the map counts for it because the frame that the message names is
+    /// too old.
     pub(super) fn inject(self, inject: &Inject, payload: &[u8]) -> Result<Option<u64>, Refusal> {
-        let image = self.accepts(FeedbackKind::Channel)?;
+        let image = self.check_accepts(FeedbackKind::Channel)?;
         self.check_known(inject.frame)?;
-        let named = self.named(inject.frame, inject.strict, false)?;
-        let frame = named.frame.unwrap_or_else(|| self.view.channel().newest_frame());
+        let reference = self.reference(inject.frame, inject.strict, false)?;
+        let frame = reference.frame.unwrap_or_else(|| self.view.channel().newest_frame());
         if frame == 0 {
             let error = format!("view `{}` has not published a frame yet", self.view.name());
             return Err(Refusal::new(RefusalReason::NotStarted, error));
@@ -159,12 +160,12 @@ impl SteeringRequest<'_> {
         self.queue(Feedback::Inject(Arc::clone(&injection)), image, false)?;
         channels.inject(&injection, self.client, now);
         self.view.channel().counters().injections_accepted.add(1);
-        Ok(named.taken_for)
+        Ok(reference.taken_for)
     }
 
-    /// `weigh`.
+    /// Handles `weigh`: sets weights of channels.
     pub(super) fn weigh(self, weigh: &Weigh) -> Result<(), Refusal> {
-        let image = self.accepts(FeedbackKind::Weights)?;
+        let image = self.check_accepts(FeedbackKind::Weights)?;
         let weights = weights_of(weigh)?;
         let mut channels = self.view.channels();
         channels.check_room_for(&weights, self.client.user)?;
@@ -173,16 +174,16 @@ impl SteeringRequest<'_> {
         Ok(())
     }
 
-    /// `release`: allowed to the holder of the lease, or to any client if there is none.
+    /// Handles `release`, which the holder of the lease may send, or any client if there is none.
     pub(super) fn release(self) -> Result<(), Refusal> {
-        let image = self.accepts(FeedbackKind::Release)?;
+        let image = self.check_accepts(FeedbackKind::Release)?;
         self.send(Feedback::Release, image, false)?;
         self.view.steering().lock().release(self.client.number);
         self.view.channels().release();
         Ok(())
     }
 
-    /// `refresh`: needs no lease.
+    /// Handles `refresh`, which needs no lease.
     pub(super) fn refresh(self) -> Result<(), Refusal> {
         self.stream.check_not_a_recording()?;
         self.extent()?;
@@ -200,12 +201,12 @@ impl SteeringRequest<'_> {
         Ok(())
     }
 
-    /// Whether the view now takes a message of this kind from this client. Returns the extent of the image.
-    fn accepts(self, message: FeedbackKind) -> Result<Extent, Refusal> {
+    /// Checks that the view now takes a message of this kind from this client. Returns the extent of the image.
+    fn check_accepts(self, message: FeedbackKind) -> Result<Extent, Refusal> {
         self.stream.check_not_a_recording()?;
         let extent = self.extent()?;
         self.check_policy(message)?;
-        // Any client may inject; names are shared out instead.
+        // Any client may inject; a lease of the channel's name takes the place of the view's.
         if message != FeedbackKind::Channel {
             self.view.steering().lock().check_free_for(self.client, Instant::now())?;
         }
@@ -236,6 +237,7 @@ impl SteeringRequest<'_> {
         Ok(extent)
     }
 
+    /// Checks that the view's policy takes a message of this kind.
     fn check_policy(self, message: FeedbackKind) -> Result<(), Refusal> {
         let config = self.view.config();
         let policy = &config.gaze.policy;
@@ -267,7 +269,7 @@ impl SteeringRequest<'_> {
         Refusal::new(RefusalReason::Policy, error)
     }
 
-    /// Whether the view has a fovea for each of so many points.
+    /// Checks that the view has a fovea for each of `points` points.
     fn check_count(self, points: usize) -> Result<(), Refusal> {
         let config = self.view.config();
         let foveae = config.gaze.policy.steered(config.gaze.policy.foveae(config.layout.foveae()));
@@ -292,7 +294,7 @@ impl SteeringRequest<'_> {
         Err(Refusal::new(RefusalReason::WrongCount, error))
     }
 
-    /// Whether a frame has been published, with a picture of the present size.
+    /// Checks that `frame`, if the message names one, has been published, and that its picture has the present size.
     fn check_known(self, frame: Option<u64>) -> Result<(), Refusal> {
         let Some(frame) = frame else { return Ok(()) };
         let newest = self.view.channel().newest_frame();
@@ -310,18 +312,19 @@ impl SteeringRequest<'_> {
         Ok(())
     }
 
-    /// The frame that feedback about `frame` counts for. What happened since an older one is not known, so that it counts for the newest,
-    /// unless the client is `strict`. What its own motion has moved lies in the newest already.
-    fn named(
+    /// The frame to which feedback about `frame` refers. The motion since a frame that is too old is not known, so its feedback counts for
+    /// the newest frame, or is refused if the client is `strict`. With the client's ego motion (`has_motion`) no frame is too old: the
+    /// motion takes the positions to the newest frame.
+    fn reference(
         self,
         frame: Option<u64>,
         strict: bool,
         has_motion: bool,
-    ) -> Result<NamedFrame, Refusal> {
+    ) -> Result<ReferenceFrame, Refusal> {
         let (oldest, newest) =
             (self.view.channel().oldest_frame(), self.view.channel().newest_frame());
         match frame.filter(|frame| !has_motion && *frame < oldest) {
-            None => Ok(NamedFrame { frame, taken_for: None }),
+            None => Ok(ReferenceFrame { frame, taken_for: None }),
             Some(frame) if strict => {
                 let error = format!(
                     "frame {frame} is too old (expected {oldest} to {newest}): send feedback sooner, or without `strict`, \
@@ -329,7 +332,7 @@ impl SteeringRequest<'_> {
                 );
                 Err(Refusal::new(RefusalReason::FrameTooOld, error))
             }
-            Some(_) => Ok(NamedFrame { frame: Some(newest), taken_for: Some(newest) }),
+            Some(_) => Ok(ReferenceFrame { frame: Some(newest), taken_for: Some(newest) }),
         }
     }
 
@@ -337,7 +340,7 @@ impl SteeringRequest<'_> {
         self,
         map: Result<AttentionMap, AttentionError>,
         image: Extent,
-        NamedFrame { frame, taken_for }: NamedFrame,
+        ReferenceFrame { frame, taken_for }: ReferenceFrame,
         transform: Option<EgoTransform>,
     ) -> Result<SteeringOutcome, Refusal> {
         let mut map = map.map_err(|error| Refusal::new(reason_of(error), error.to_string()))?;
@@ -351,7 +354,7 @@ impl SteeringRequest<'_> {
         Ok(SteeringOutcome { ticket, points: Points::from_iter([(peak.x, peak.y)]), taken_for })
     }
 
-    /// What the ego motion of a message does to places of a picture of `image` pixels; `None` without one.
+    /// The transform of the places of a picture of `image` pixels by the ego motion of a message; `None` without ego motion.
     fn transform(
         self,
         motion: Result<Option<EgoMotion>, String>,
@@ -387,8 +390,8 @@ impl SteeringRequest<'_> {
         })
     }
 
-    /// Sends feedback, renews the lease, and returns the ticket. `is_moved` says that the client's ego motion has moved it to the frame
-    /// to come.
+    /// Sends feedback, renews the lease, and returns the ticket. `is_moved` says that the client's ego motion has already moved the feedback
+    /// to the next frame.
     fn send(self, feedback: Feedback, image: Extent, is_moved: bool) -> Result<u64, Refusal> {
         let ticket = self.queue(feedback, image, is_moved)?;
         let lease_ms = self.view.config().gaze.parameters.lease_ms;
@@ -422,7 +425,7 @@ pub(super) fn withdraw(stream: &StreamEntry, view: &ViewEntry, number: u64) {
     }
 }
 
-/// The points of a `look` in pixels, or the middle of its box with the width and height of that in the picture.
+/// The points of a `look` in pixels; for a box its middle, and the width and height of the part in the picture.
 fn places_of(look: &Look, image: Extent) -> Result<(Points, Option<(f64, f64)>), Refusal> {
     let (width, height) = if look.normalised {
         (f64::from(image.width), f64::from(image.height))
@@ -478,7 +481,7 @@ fn reason_of_injection(error: &InjectionError) -> RefusalReason {
     }
 }
 
-/// The weights of a message, which is checked.
+/// Checks a message, and returns its weights.
 fn weights_of(weigh: &Weigh) -> Result<Arc<[ChannelWeight]>, Refusal> {
     let refused = |error| Refusal::new(RefusalReason::BadRequest, error);
     let count = weigh.weights.len();
