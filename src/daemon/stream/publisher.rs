@@ -107,17 +107,17 @@ pub(super) fn take_feedback(
     }
 }
 
-/// What a stream knows of the frames before.
+/// What a stream knows of the times and the motion of earlier frames.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MotionPath<'a> {
     pub(super) times: &'a FrameTimes,
-    /// When they arrived, instead of their stream time.
+    /// Arrival times of the same frames.
     pub(super) arrivals: &'a FrameTimes,
     /// Motions of the picture; `None` if no reader asks for them.
     pub(super) motions: Option<&'a Motions>,
 }
 
-/// Whether it is a map whose time is over at `at`, as that of a frame is that is not known any more.
+/// Whether the feedback is an injected map that has expired at `at`; so has every map of a frame that is no longer known.
 fn is_late(feedback: &Feedback, at: FrameTime, times: &FrameTimes) -> bool {
     let Feedback::Inject(injection) = feedback else { return false };
     times
