@@ -84,7 +84,7 @@ pub(super) fn area(record: &TokenRecord, side: u32) -> u64 {
     u64::from(token.width(side)) * u64::from(token.height(side))
 }
 
-/// How cells of the small picture, source pixels and the texels of a token lie along one axis.
+/// Positions of the cells of the small picture, of source pixels and of the texels of a token along one axis.
 struct Axis {
     /// Source pixels of the whole picture, and cells of the small one.
     pixels: u32,
