@@ -127,7 +127,7 @@ pub(super) fn read(path: &Path) -> Result<NumberArray, ToolError> {
     read_npy(&bytes).map_err(unreadable)
 }
 
-/// That a message holds so many numbers. Checked before they are allocated, because a header may promise anything.
+/// Checks that the numbers fit a message before they are allocated, because a header may promise anything.
 fn check_count(sides: &[u64]) -> io::Result<()> {
     let count = sides.iter().try_fold(1u64, |count, side| count.checked_mul(*side));
     if count.is_some_and(|count| count <= NUMBERS_MAX) {
@@ -180,8 +180,8 @@ fn read_npy(bytes: &[u8]) -> io::Result<NumberArray> {
     Ok(NumberArray { shape, values })
 }
 
-/// That the header of a .npy file, whose length is behind magic and version, is in the file, because the parser allocates it at once, and
-/// that the parser takes no long time for it.
+/// Checks the header of a .npy file, whose length follows magic and version: that it is in the file, because the parser allocates all of
+/// it at once, and that parsing it does not take long.
 #[cfg(feature = "npy")]
 fn check_header(bytes: &[u8]) -> io::Result<()> {
     let (length, rest) = match bytes {

@@ -179,11 +179,11 @@ impl RecordingSource {
         }
     }
 
-    /// What comes next; `None` at the end, and once `is_over`.
+    /// The next item; `None` at the end, and once `is_over`.
     ///
     /// # Errors
     ///
-    /// If it is not MCAP, uses an unknown compression, or cannot be read.
+    /// If the file is not MCAP, uses an unknown compression, or cannot be read.
     pub(super) fn next(
         &mut self,
         is_over: &dyn Fn() -> bool,
