@@ -50,7 +50,7 @@ impl DeviceKind {
         matches!(self, Self::Integrated | Self::Software)
     }
 
-    /// Its rank where no device is named; `None` if it is only used by its name.
+    /// Rank of the kind when no device is named, the lowest first; `None` if such a device is only used by its name.
     fn rank(self) -> Option<u32> {
         match self {
             Self::Discrete => Some(0),

@@ -91,7 +91,8 @@ impl Gpu {
         with_shared(is_validation_asked_for(), |instance| Self::open_on(instance, name))
     }
 
-    /// The same with validation of Vulkan calls, including synchronization: all warnings and errors are logged and counted. Slow.
+    /// Opens a device as [`open`](Self::open) does, with validation of Vulkan calls, including synchronization: all warnings and errors are
+    /// logged and counted. Slow.
     ///
     /// # Errors
     ///
