@@ -323,7 +323,7 @@ impl<'a> Slot<'a> {
         self.segment.mapping.words(offset, bytes)
     }
 
-    /// Where these items start, in bytes from the start of the segment, and their bytes.
+    /// Start of the items of plane `index`, in bytes from the start of the segment, and their size in bytes.
     pub(super) fn place(self, index: usize, token_count: usize) -> (usize, usize) {
         assert!(token_count <= self.segment.layout.capacity, "{token_count} tokens");
         let place = self.segment.layout.planes()[index];
