@@ -62,7 +62,7 @@ struct Fovea {
     track: Track,
     /// The last map that was free to move it, by its number; 0 for none.
     decided_by: u64,
-    /// Whether it lost what it followed, and no map has decided on it since.
+    /// Whether the fovea lost what it followed, and no map has decided on it since.
     is_lost: bool,
 }
 

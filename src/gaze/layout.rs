@@ -91,7 +91,7 @@ pub struct PlanRequest<'a> {
     pub fixations: &'a [Focus],
     /// How much each part of the image matters; `None` where all of it matters equally.
     pub relevance: Option<&'a RelevanceMap>,
-    /// The plan of the frame before, of the same layout over the same picture; a foveal plan keeps what it can of it.
+    /// The plan of the frame before, of the same layout over the same picture; a foveal plan keeps a part of it.
     pub before: Option<&'a TokenPlan>,
     /// What the view needs of each part of the picture, for [`Layout::Adaptive`]; `None` where all of it matters equally.
     pub demand: Option<&'a Demand>,
@@ -122,7 +122,7 @@ impl Layout {
         }
     }
 
-    /// Whether its plans follow the detail of the picture itself.
+    /// Whether plans of the layout follow the detail of the picture itself.
     pub const fn follows_detail(&self) -> bool {
         matches!(self, Self::Adaptive { .. })
     }

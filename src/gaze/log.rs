@@ -50,7 +50,7 @@ pub struct GazeLog {
 /// A recorded gaze, and the frame from which it applies.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogEntry {
-    /// `frame_seq` of the first frame with it.
+    /// `frame_seq` of the first frame with the gaze.
     pub frame: u64,
     /// The gaze.
     pub gaze: Arc<Gaze>,

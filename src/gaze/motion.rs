@@ -176,7 +176,7 @@ impl Motion {
     ///
     /// # Errors
     ///
-    /// Why it is not known.
+    /// Why the motion is not known.
     pub fn before_from_now(&self) -> Result<Affine, Unknown> {
         self.before_from_now
     }

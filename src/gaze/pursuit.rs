@@ -100,7 +100,7 @@ impl Track {
         BLIND_S < self.blind_s || is_out(x, image.width) || is_out(y, image.height)
     }
 
-    /// Where it will be `ahead_s` seconds after the newest picture that was seen.
+    /// Where the object will be `ahead_s` seconds after the newest picture that was seen.
     pub(super) fn ahead(&self, ahead_s: f64) -> (f64, f64) {
         let (x, y) = self.velocity.unwrap_or_default();
         let ahead_s = ahead_s.min(BLIND_S);

@@ -110,8 +110,8 @@ impl Sight {
         let blocks = losses.iter().zip(&self.known).zip(&self.shown_losses);
         self.need.fill(blocks.map(|((loss, known), shown)| {
             // A new thing in a block has more detail or less than what was shown there; the same thing that moved has as much.
-            let alike = *loss.min(shown) as f32 / (*loss.max(shown)).max(1) as f32;
-            *loss as f32 * (1.0 - alike * *known as f32 / WHOLE as f32)
+            let likeness = *loss.min(shown) as f32 / (*loss.max(shown)).max(1) as f32;
+            *loss as f32 * (1.0 - likeness * *known as f32 / WHOLE as f32)
         }));
     }
 

@@ -165,7 +165,7 @@ impl ViewSpec {
         planes
     }
 
-    /// Whether it publishes when each tile last changed, for consumers that keep a canvas.
+    /// Whether the view publishes when each tile last changed, for consumers that keep a canvas.
     pub fn publishes_tiles(&self) -> bool {
         matches!(self.layout, Layout::Adaptive { memory: ConsumerMemory::Canvas })
     }

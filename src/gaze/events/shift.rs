@@ -170,7 +170,7 @@ impl Shift {
     }
 }
 
-/// Where blocks start along a side, in the middle.
+/// Starts of the blocks along a side, which leave as much at either end.
 fn starts(side: usize) -> impl Iterator<Item = usize> {
     let count = side / BLOCK;
     let first = (side - count * BLOCK) / 2;
@@ -187,7 +187,7 @@ struct MatchedBlock {
 }
 
 impl MatchedBlock {
-    /// Whether it is inside the picture when shifted.
+    /// Whether the block is inside the picture when shifted.
     fn is_inside(self, (dx, dy): (i32, i32)) -> bool {
         let left = self.left.checked_add_signed(dx as isize);
         let top = self.top.checked_add_signed(dy as isize);

@@ -65,8 +65,8 @@ pub struct Priority<'a> {
 }
 
 impl Priority<'_> {
-    /// Side in pixels * magnification * relevance, at the distance from the nearest fixation to the patch; without relevance for those
-    /// that somebody asked for. A patch is never above the patch that it is a child of.
+    /// Priority of a patch: side in pixels * magnification * relevance, at the distance from the nearest fixation to the patch. Near requested
+    /// fixations it leaves out relevance. A child is never above its parent.
     pub fn of(&self, patch: Patch, grids: PatchGrids) -> f64 {
         let side = f64::from(patch.side_px(grids.patch_side()));
         let extent = grids.shape().extent();

@@ -130,7 +130,7 @@ fn mean_difference(
     sum / count as f32
 }
 
-/// In eight lanes: a single running sum would be bound by its latency.
+/// Sum of capped differences of a row, in eight lanes, because a single running sum would be bound by its latency.
 fn row_difference(now: &[f32], before: &[f32]) -> f32 {
     let capped = |now: &f32, before: &f32| (now - before).abs().min(DIFFERENCE_MAX);
     let ((chunks, rest), (origins, other)) = (now.as_chunks::<8>(), before.as_chunks::<8>());
@@ -264,7 +264,8 @@ fn left(target: &Window, origin: &Window) -> f32 {
     mean(&sums)
 }
 
-/// What is left between a window and each of the windows that begin in a column of `texels`. The levels of texels are quarters, so the sums are exact, in any
+/// The difference left between a window and each of the windows that begin in a column of `texels`. The levels of texels are quarters, so
+/// the sums are exact, in any
 /// order, up to a mean of 29 000.
 fn lefts(target: &Window, texels: &[[f32; SEARCHED_ROW]]) -> [f32; LANES] {
     let mut sums = [0.0; LANES];

@@ -37,7 +37,7 @@ struct Bilinear {
     parts: [f32; 2],
 }
 
-/// Where the texels of a row lie in another picture: [`Aligned`] fills it.
+/// Places of the texels of a row in another picture, which [`Aligned`] fills in.
 #[derive(Clone, Debug)]
 pub(super) struct RowPlaces {
     runs: Vec<Run>,

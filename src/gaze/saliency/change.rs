@@ -222,7 +222,7 @@ fn add_in_lanes(sums: &mut [f32; LANES], values: &[f32]) {
     }
 }
 
-/// By how much a distance exceeds what is usual; 0 for NaN.
+/// The excess of a distance over the usual one; 0 for NaN.
 #[inline(always)]
 fn excess_of(off: f32, unrest: f32) -> f32 {
     let excess = off - NOISE - USUAL_FACTOR * unrest;

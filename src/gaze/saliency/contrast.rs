@@ -28,9 +28,11 @@ pub(super) struct Contrast {
     sums: Vec<Features>,
     /// Contrast of each texel, by feature.
     maps: [Vec<f32>; FEATURES],
-    /// Of one row: sums over box columns; means of centres and of surrounds; contrast.
+    /// Sums over the columns of boxes, for one row.
     strip: Vec<Features>,
+    /// Means of centres and of surrounds, for one row.
     means: [Vec<[f32; 4]>; 2],
+    /// Contrast of one row.
     row: Vec<[f32; 4]>,
 }
 
