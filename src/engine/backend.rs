@@ -33,7 +33,7 @@ pub struct UpdateTimes {
     pub change: Span,
     /// The CPU hands samples to the device: those of the ingested tiles, or the whole frame if the device compares.
     pub upload: Span,
-    /// From the camera's samples to the levels that depend on one tile.
+    /// Conversion of the camera's samples to the levels that depend on one tile.
     pub ingest: Span,
     /// Computes the features of the ingested tiles.
     pub features: Span,

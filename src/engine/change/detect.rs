@@ -18,7 +18,7 @@ use foveate_core::geometry::tile::TILE_SIDE;
 /// Most bands that the image is split into for the thread pool.
 pub const BANDS_MAX: usize = 16;
 
-/// With fewer tiles one thread is faster than sharing the work: about 10 us.
+/// Fewest tiles whose work is shared; with fewer, about 10 us of work, one thread is faster.
 const WORTH_SHARING: usize = 300;
 
 /// Compares the frames of one stream with its resident copy.

@@ -26,7 +26,7 @@ const BLOCK: usize = BLOCK_SIDE as usize;
 /// Columns of 4x4 pixels of a tile.
 const QUARTERS: usize = SIDE / 4;
 
-/// With fewer tiles one thread is faster than sharing them.
+/// Fewest tiles whose work is shared; with fewer, one thread is faster.
 const WORTH_SHARING: usize = 64;
 
 /// Brings the sums of the tiles of `changed` up to date from `frame`, with the help of `pool`.

@@ -258,7 +258,7 @@ pub struct TileRow<'a> {
 pub struct LevelRow<'a>(&'a mut [u8]);
 
 impl LevelRow<'_> {
-    /// Row `y` of `channel` of tile `column`, which has `side` texels of it.
+    /// Row `y` of `channel` of tile `column`, which has `side` texels a side in this level.
     #[inline(always)]
     pub fn texels_mut_of(
         &mut self,

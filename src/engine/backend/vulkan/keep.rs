@@ -1,4 +1,4 @@
-//! From the pyramid to the tokens of a view that keep the texels that they were last published with while those hardly move.
+//! Samples the tokens of a view from the pyramid. A token keeps the texels that it was last published with while they hardly change.
 //!
 //! Device side: `glsl/compare.comp` and `glsl/settle.comp`    Twin: `src/engine/backend/cpu/sent.rs`
 

@@ -1,4 +1,4 @@
-//! From the pyramid to the tokens of one view.
+//! Samples the tokens of one view from the pyramid.
 //!
 //! Device side: `glsl/sample.comp`    Twin: `src/engine/backend/cpu/sample.rs`
 
