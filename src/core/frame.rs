@@ -41,7 +41,7 @@ pub struct PlaneShape {
 }
 
 impl PixelFormat {
-    /// Whether its samples are already R, G and B.
+    /// Whether the samples of the format are R, G and B.
     pub const fn is_rgb(self) -> bool {
         matches!(self, Self::Rgb | Self::Bgr) || self.has_fourth_byte()
     }

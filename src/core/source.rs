@@ -1,4 +1,4 @@
-//! Where the frames of a stream come from, and how they are taken.
+//! Sources: where the frames of a stream come from, and how they are taken.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -366,7 +366,7 @@ impl ShorthandKind {
         }
     }
 
-    /// Whether it may have an end, and wait for its consumer.
+    /// Whether a source of this kind may have an end, and can wait for its consumer.
     pub fn is_clip(self) -> bool {
         matches!(self, Self::Http | Self::File)
     }

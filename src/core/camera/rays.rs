@@ -1,4 +1,4 @@
-//! From pixels to rays, and back: where in front of the camera a box of pixels lies, and where in the picture a direction is.
+//! Rays of a camera: where in front of it a box of pixels lies, and where in the picture a direction is.
 
 use super::CameraFacts;
 use crate::geometry::region::PixelBox;

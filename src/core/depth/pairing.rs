@@ -93,8 +93,8 @@ impl<T> Pairing<T> {
         self.waiting.back().is_some_and(|newest| at <= newest.at)
     }
 
-    /// The picture nearest to a frame of `at`, the earlier of two; `None` if none is within the bound. Those before it are dropped,
-    /// as are those too old for this frame and so for all later ones; the number of them that no frame has taken comes with it.
+    /// The picture nearest to a frame of `at`, the earlier of two; `None` if none is within the bound. Drops the pictures before it, and
+    /// those too old for this frame and so for all later ones. Also returns how many of the dropped pictures no frame has taken.
     pub fn pair(&mut self, at: Moment) -> (Option<&T>, u64) {
         let mut dropped = 0;
         let is_over = |waiting: &WaitingPicture<T>| {

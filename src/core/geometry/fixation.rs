@@ -26,13 +26,13 @@ pub enum FixationReason {
     Look,
     /// The peak of a client's attention map.
     Attend,
-    /// The need of the view, weighed by saliency, led to it.
+    /// The need of the view, weighed by saliency.
     Saliency,
-    /// The weights of channels led to it.
+    /// The need of the view, weighed by channels.
     Relevance,
-    /// What the view needs most; it has just changed.
+    /// The need of the view, at a place that has just changed.
     Changed,
-    /// What the view needs most; it has not changed, and has not been seen yet, or not for a while.
+    /// The need of the view, at a place that has not changed, and has not been seen yet, or not for a while.
     Unseen,
 }
 
@@ -196,8 +196,8 @@ impl Gaze {
         asked.copied().max_by_key(|fixation| fixation.id)
     }
 
-    /// Why its first fixation was chosen, where a map chose all of them and weighs on the plan, too: not a client's `look`, and not a
-    /// fixed place. A plan keeps some of the one before that was made for the same reason, as maps flicker.
+    /// The reason of the first fixation, if a map chose all fixations and weighs on the plan, too: not for a client's `look`, and not for a
+    /// fixed place. Because maps flicker, a plan keeps a part of the plan before if both have the same leading reason.
     pub fn leading_reason(&self) -> Option<FixationReason> {
         let by_map = |fixation: &Fixation| {
             !matches!(fixation.reason, FixationReason::Policy | FixationReason::Look)

@@ -19,7 +19,7 @@ pub const REAL_SIDE_MAX: u32 = 4096;
 /// A rectangle of P x P texels, each over a box of source pixels.
 ///
 /// The token covers whole pixels: `P * sx + extra_width` columns from `x` on, and `P * sy + extra_height` rows from `y` on. Its step
-/// along an axis is a P-th of that.
+/// along an axis is a P-th of these pixels.
 ///
 /// If both extras are 0, texel (u, v) is the mean of the real source pixels in
 /// `[x + u * sx, x + (u + 1) * sx) x [y + v * sy, y + (v + 1) * sy)`, rounded once. Otherwise it is a mean of the texels of the pyramid

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::extent::Extent;
 use super::region::Region;
 
-/// The greatest share of an image that counts as one place of it.
+/// The greatest share of an image that counts as one place.
 pub const PLACE_MAX: f64 = 0.25;
 
 /// Weights of the cells of a grid over a box of source pixels. Cells that do not touch the image are ignored.
