@@ -63,7 +63,7 @@ impl std::fmt::Debug for Expansion {
 pub(super) const FIFO: &str = "fifo";
 
 impl Expansion {
-    /// Whether it plays a file that is named as a picture.
+    /// Whether the pipeline plays a file whose name is that of a picture.
     pub(super) fn is_picture(&self) -> bool {
         self.clip.as_ref().is_some_and(|clip| is_picture(Path::new(clip)))
     }

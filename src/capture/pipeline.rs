@@ -625,7 +625,7 @@ pub(super) fn is_made_by(element: &gst::Element, factory: &str) -> bool {
     element.factory().is_some_and(|made_by| made_by.name() == factory)
 }
 
-/// From the frame rate of the caps, if they have one.
+/// Duration of a frame by the frame rate of the caps, if they have one.
 fn frame_duration(pad: &gst::Pad) -> Option<u64> {
     let caps = pad.current_caps()?;
     let rate = caps.structure(0)?.get::<gst::Fraction>("framerate").ok()?;

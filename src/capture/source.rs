@@ -105,12 +105,12 @@ impl CaptureThread {
         Ok(Self { stream: spec.stream.clone(), isolation: spec.isolation, finished })
     }
 
-    /// Whether its pipeline stops and releases its resources within `timeout`.
+    /// Whether the source's pipeline stops and releases its resources within `timeout`.
     pub fn stops_within(&self, timeout: Duration) -> bool {
         self.finished.recv_timeout(timeout) == Err(RecvTimeoutError::Disconnected)
     }
 
-    /// Why its pipeline has not stopped.
+    /// The error that the source's pipeline has not stopped.
     pub(super) fn not_stopping(&self) -> CaptureError {
         let remedy = match self.isolation {
             Isolation::None => "set `isolation = \"process\"`, with which it is killed",
@@ -290,7 +290,7 @@ impl Source {
         self.activity.opening.left() == Some(Duration::ZERO)
     }
 
-    /// Whether its pipeline has reported that it is live.
+    /// Whether the source's pipeline has reported that it is live.
     pub fn is_live(&self) -> bool {
         self.is_live.load(Ordering::Relaxed)
     }

@@ -74,7 +74,7 @@ pub(super) struct SourceProcess {
 }
 
 impl SourceProcess {
-    /// Starts one for `stream`; the daemon's end of its socket comes with it.
+    /// Starts a process for `stream`, and returns it with the daemon's end of its socket.
     pub(super) fn start(stream: &str) -> Result<(Self, OwnedFd), ProcessError> {
         let failed = |error: io::Error| {
             let remedy = match error.kind() {
@@ -207,7 +207,7 @@ pub(super) struct ProcessLog {
     pipe: Option<ChildStderr>,
     line: Vec<u8>,
     last: VecDeque<String>,
-    /// Start of the present second, and the lines written in it.
+    /// Start of the present second, and the lines of the process in that second.
     second: (Instant, u32),
 }
 
