@@ -131,7 +131,7 @@ enum TextPart<'a> {
 pub struct Config {
     /// `[daemon]`.
     pub daemon: DaemonConfig,
-    /// At least one stream; names are unique.
+    /// The streams, at least one; names are unique.
     #[serde(rename = "stream")]
     pub streams: Vec<StreamConfig>,
     /// Secrets of everything but the streams.
@@ -231,7 +231,7 @@ pub struct StreamConfig {
     pub camera: Option<CameraConfig>,
     /// The source of depth beside the pictures.
     pub depth: Option<DepthConfig>,
-    /// At least one view; names are unique.
+    /// The views, at least one; names are unique.
     #[serde(rename = "view")]
     pub views: Vec<ViewConfig>,
     /// Texts of the stream that no log, error or listing may show.
@@ -341,7 +341,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// As for these.
+    /// As for [`load`](Self::load) and [`load_with`](Self::load_with).
     pub fn reload(path: &Path, directory: Option<&Path>) -> Result<Self, ConfigError> {
         let (config, mistakes) = Self::parse_files(&read_text(path)?, path, directory)?;
         ConfigError::refused(mistakes).map(|()| config)
