@@ -225,7 +225,7 @@ impl<F: SourceFrame> Handover<F> {
         self.send(state, &FromSource::Frame(ready))
     }
 
-    /// A copy of the samples in `bytes`, which lie there as `layout` says, and how they lie in it.
+    /// Copies the samples in `bytes`, of `layout`, and returns the copy and its layout.
     fn copied(
         &self,
         state: &mut HandoverState<F>,

@@ -118,7 +118,7 @@ impl WritableMemory {
         self.0.bytes
     }
 
-    /// Whether it is empty, which it never is.
+    /// Whether the memory is empty, which it never is.
     pub fn is_empty(&self) -> bool {
         self.0.bytes == 0
     }
@@ -151,7 +151,7 @@ impl ReadableMemory {
         Mapping::new(file, len, ProtFlags::READ).map(Self).map_err(MapError::System)
     }
 
-    /// All of it. An honest process leaves it alone meanwhile; with another one, reading a byte twice may give two values.
+    /// The whole memory. An honest process does not write to it meanwhile; with a dishonest one, reading a byte twice may give two values.
     pub fn bytes(&self) -> &[u8] {
         let Mapping { base, bytes } = self.0;
         // SAFETY: all of it is mapped for as long as `self`, and its seals keep every page. Bytes are valid whatever they are. A
