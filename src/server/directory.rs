@@ -230,7 +230,7 @@ impl Directory {
         self.stuck(STUCK_AFTER).is_empty()
     }
 
-    /// The state of the stream of that name, if there is one.
+    /// The state of stream `stream`, if it exists.
     pub fn state(&self, stream: &str) -> Option<StreamState> {
         self.stream(stream).map(|stream| stream.state().0)
     }
@@ -240,12 +240,12 @@ impl Directory {
         self.streams_from(Bound::Unbounded).iter().map(|stream| stream.listing()).collect()
     }
 
-    /// The stream of that name.
+    /// The stream called `name`.
     pub(super) fn stream(&self, name: &str) -> Option<Arc<StreamEntry>> {
         self.streams.lock().get(name).cloned()
     }
 
-    /// The stream and the view of that name.
+    /// The view called `name`, and its stream.
     pub(super) fn find(&self, name: &ViewName) -> Option<(Arc<StreamEntry>, Arc<ViewEntry>)> {
         let stream = self.stream(name.stream())?;
         let view = stream.views().into_iter().find(|view| view.name() == name)?;
