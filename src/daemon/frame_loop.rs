@@ -54,7 +54,7 @@ pub(super) struct FrameLoop {
     stall_timeout: Duration,
     /// When the newest frame was published; `None` before the first.
     last_frame: Option<Instant>,
-    /// Whether readers were told that no frames arrive; the next frame ends it.
+    /// Whether readers were informed that no frames arrive; the next frame ends the stall.
     is_stalled: bool,
     /// Whether the stall is reported as a wait for a keyframe, so that it is reported once.
     awaits_keyframe: bool,

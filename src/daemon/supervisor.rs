@@ -40,12 +40,12 @@ pub(super) struct Supervisor {
 
 struct ManagedStream {
     config: StreamConfig,
-    /// Tells it apart from earlier and later streams of the same name.
+    /// Distinguishes the stream from earlier and later ones of the same name.
     number: u64,
     masks: Arc<Masks>,
-    /// Why it has to end, once it has to. Its thread informs readers and listings.
+    /// Set to the reason when the stream has to end. Its thread informs readers and listings.
     stop: Arc<OnceLock<&'static str>>,
-    /// `None` once it has ended.
+    /// The thread of the stream; `None` once it has ended.
     thread: Option<JoinHandle<()>>,
     /// Keeps the secrets in `config` out of logs.
     redaction: SecretMask,

@@ -255,7 +255,7 @@ impl Publisher {
         Ok(Some((writer.reader_fd().map_err(refused)?, writer.epoch())))
     }
 
-    /// Whether it publishes the frame of `at`, always true of the first one of a segment.
+    /// Whether the view publishes the frame of `at`; always true for the first frame of a segment.
     pub(super) fn takes(&mut self, at: FrameTime) -> bool {
         self.is_needed = 0 < self.renewals;
         if self.is_needed {
@@ -286,8 +286,8 @@ impl Publisher {
         self.shed_in_row
     }
 
-    /// Whether it leaves out the frame that it would [take](Self::takes), because the frame loop `is_late`. It never leaves out the
-    /// first of a segment, nor one that new masks need.
+    /// Whether the view skips a frame that it would [take](Self::takes), because the frame loop `is_late`. It never skips the first frame of
+    /// a segment, nor a frame that new masks need.
     pub(super) fn sheds(&mut self, is_late: impl Fn() -> bool) -> bool {
         let sheds = !self.is_needed && is_late();
         self.shed_in_row = if sheds { self.shed_in_row + 1 } else { 0 };
