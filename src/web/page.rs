@@ -509,7 +509,7 @@ fn uniform_budget(frame: &DecodedFrame) -> (usize, u32) {
 enum PaneContent {
     /// The newest frame of its feed.
     Live,
-    /// A past frame; `reported` is the moment that the page was told.
+    /// A past frame; `reported` is the moment that the page knows.
     Past { playhead: Box<Playhead>, reported: Option<Moment> },
     /// Nothing: the page is paused, and no past frames of this pane are kept.
     Nothing,
