@@ -150,7 +150,7 @@ pub(super) fn run(
 struct ReplayPace {
     /// Speed as a multiple of the recorded one; `None` for the speed of the readers.
     speed: Option<f64>,
-    /// When a frame was published, and when it had been; the others follow from it.
+    /// When a frame was replayed, and when it had been published originally; the times of other frames follow from it.
     began: Option<(Instant, u64)>,
     /// Frames since all readers had read everything.
     ahead: usize,

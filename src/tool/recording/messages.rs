@@ -64,18 +64,18 @@ pub struct FixationMessage {
     /// Pixels below the source's top edge.
     #[prost(double, tag = "3")]
     pub y: f64,
-    /// The first frame that was sampled around it.
+    /// The first frame that was sampled around the point.
     #[prost(uint64, tag = "4")]
     pub since_frame: u64,
-    /// Value of the map here when it was chosen.
+    /// Value of the map at the point when it was chosen.
     #[prost(float, tag = "5")]
     pub weight: f32,
-    /// Why it was chosen.
+    /// Why the point was chosen.
     #[prost(string, tag = "6")]
     pub reason: String,
 }
 
-/// Where a view looks from a frame on.
+/// The gaze of a view from a frame on.
 #[derive(Clone, PartialEq, Message)]
 pub struct GazeMessage {
     /// The frame.

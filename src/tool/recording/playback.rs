@@ -26,7 +26,7 @@ pub enum PlaybackItem {
     Frame {
         /// The frame as a reader of the ring got it.
         frame: Box<TokenFrameBuf>,
-        /// When it was published, in nanoseconds since 1970.
+        /// When the frame was published, in nanoseconds since 1970.
         published_unix_ns: u64,
         /// Frames before it that were not recorded.
         missed: u64,
