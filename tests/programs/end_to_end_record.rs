@@ -448,9 +448,9 @@ fn a_recording_that_exists_is_not_overwritten() {
 }
 
 #[test]
-fn files_that_are_no_recording_are_refused() {
+fn files_that_are_not_recordings_are_refused() {
     let place = Place::new();
-    let text = place.write("text.mcap", b"This is no recording.");
+    let text = place.write("text.mcap", b"This is not a recording.");
     let short = place.write("short.mcap", b"hello");
     for (path, code, part) in [
         (text, 1, "cannot read"),
