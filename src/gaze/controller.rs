@@ -40,11 +40,11 @@ pub enum Policy<Log = Arc<GazeLog>, File = Arc<Scorer>> {
     Auto,
     /// One point, until a client moves the view to others.
     Fixed {
-        /// From 0 at the left edge of the source to 1 at the right one.
+        /// Column of the point: 0 at the left edge of the source, 1 at the right one.
         #[serde(default = "middle", skip_serializing_if = "is_middle")]
         #[serde(deserialize_with = "checked::<Real<0, 100>, _, _>")]
         x: f64,
-        /// From 0 at the top edge of the source to 1 at the bottom one.
+        /// Row of the point: 0 at the top edge of the source, 1 at the bottom one.
         #[serde(default = "middle", skip_serializing_if = "is_middle")]
         #[serde(deserialize_with = "checked::<Real<0, 100>, _, _>")]
         y: f64,

@@ -54,7 +54,7 @@ pub struct LogEntry {
     pub frame: u64,
     /// The gaze.
     pub gaze: Arc<Gaze>,
-    /// Whether that frame was planned without regard to the plan before.
+    /// Whether the first frame with the gaze was planned without regard to the plan before.
     pub is_planned_afresh: bool,
 }
 

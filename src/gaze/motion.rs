@@ -81,9 +81,9 @@ pub type Share<'s> = &'s dyn for<'b> Fn(
 /// Motion of a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct BlockMotion {
-    /// To the right since the picture before, in source pixels.
+    /// Motion to the right since the picture before, in source pixels.
     pub dx: f32,
-    /// Downwards since the picture before, in source pixels.
+    /// Motion downwards since the picture before, in source pixels.
     pub dy: f32,
     /// How well the motion is known: 0 (not at all, as without texture) to 1.
     pub confidence: f32,
@@ -107,9 +107,9 @@ pub struct Motion {
 /// Motion of a place.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LocalMotion {
-    /// To the right since the picture before, in source pixels.
+    /// Motion to the right since the picture before, in source pixels.
     pub dx: f64,
-    /// Downwards since the picture before, in source pixels.
+    /// Motion downwards since the picture before, in source pixels.
     pub dy: f64,
     /// Whether something moves at the place against the background, and `dx`, `dy` is its motion. Otherwise they are the background's.
     pub is_own: bool,

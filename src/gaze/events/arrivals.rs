@@ -102,7 +102,7 @@ pub(super) struct Arrivals {
     /// Texels yet to be visited of the area that is being filled.
     waiting: Vec<usize>,
     things: ArrayVec<TrackedObject, THINGS_MAX>,
-    /// Since when the background is learned; `None` before the first frame.
+    /// The frame since which the background is learned; `None` before the first frame.
     learned_since: Option<FrameTime>,
 }
 

@@ -13,7 +13,7 @@ pub(super) struct Hysteresis {
     since: Option<FrameTime>,
     /// The strength of the signal when the event was reported.
     value: f64,
-    /// Since when the signal has been opposite to the state; `None` while it agrees.
+    /// The frame since which the signal has been opposite to the state; `None` while it agrees.
     turning_since: Option<FrameTime>,
 }
 

@@ -162,8 +162,8 @@ pub fn root_level(grids: PatchGrids, budget: usize, coarsest: Option<u32>) -> u3
     coarsest.map_or(few, |coarsest| few.min(coarsest.max(grids.finest_level_within(budget))))
 }
 
-/// By which factor a patch that was split in the plan before is preferred over one that was not: half a level. With a whole one,
-/// too little is left for what moves; see docs/data/pursuit.txt.
+/// Factor of the priority of a patch that was split in the plan before: half a level. With a whole level too little of the budget
+/// is left for moving objects; see docs/data/pursuit.txt.
 pub const KEEPING: f64 = std::f64::consts::SQRT_2;
 
 /// The patches that were split in a plan.
