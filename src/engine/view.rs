@@ -193,7 +193,7 @@ impl<S> View<S> {
         }
     }
 
-    /// The same view with its sink converted.
+    /// The view with its sink converted.
     pub fn with_sink<T>(self, convert: impl FnOnce(S) -> T) -> View<T> {
         View {
             spec: self.spec,

@@ -62,7 +62,7 @@ impl LightSwing {
         self.components.iter_mut().for_each(|component| component.observe(frame, sigma));
     }
 
-    /// By how many steps of 8 bits the light brightens and darkens the picture; 0 if it does not come and go.
+    /// Steps of 8 bits by which the light brightens and darkens the picture; 0 if it does not come and go.
     pub fn steps(&self) -> f64 {
         let swings = self.components.iter().map(LightComponent::swing);
         f64::from(swings.max().unwrap_or(0)) / BLOCK_SAMPLES as f64
