@@ -92,7 +92,7 @@ pub(super) struct Demands {
     pub(super) color: ColorOverrides,
 }
 
-/// How it is known whether a pipeline is live.
+/// How to find out whether a pipeline is live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Liveness {
     /// The pipeline reports whether it is live.

@@ -723,7 +723,7 @@ impl SourceSession {
     }
 }
 
-/// How it is known whether the pipelines of `spec` are live.
+/// How to find out whether the pipelines of `spec` are live.
 fn liveness(spec: &SourceSpec) -> Liveness {
     match (spec.live, spec.kind(), spec.pace) {
         (Some(is_live), ..) => Liveness::Given(is_live),
