@@ -112,7 +112,7 @@ pub struct GazeChange {
     pub frame_seq: u64,
     /// The gaze.
     pub gaze: Gaze,
-    /// Whether that frame was planned without regard to the plan before.
+    /// Whether the frame was planned without regard to the plan before.
     pub is_planned_afresh: bool,
 }
 

@@ -76,7 +76,7 @@ impl fmt::Debug for DeviceMemory {
 /// A stream to be served.
 #[derive(Clone, Debug)]
 pub struct StreamSpec {
-    /// Its name: 1 to 63 of a-z, 0-9, `_` and `-`.
+    /// Name of the stream: 1 to 63 of a-z, 0-9, `_` and `-`.
     pub name: String,
     /// Source of its frames, without secrets: any client can read it.
     pub source: String,
