@@ -237,7 +237,7 @@ object!(SceneEvent {
 /// An unsolicited message to a subscriber.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SubscriptionEvent {
-    /// From now on the view publishes in this segment, whose read-only descriptor comes with the datagram.
+    /// The view publishes in this segment from now on. Its read-only descriptor comes with the datagram.
     Segment {
         /// The view.
         view: ViewName,

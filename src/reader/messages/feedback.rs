@@ -296,7 +296,7 @@ impl Look {
         Self { region: Some(region), ..Self::at_points(view, &[]) }
     }
 
-    /// Whether it can be looked at there in some view.
+    /// Checks that some view can look there.
     ///
     /// # Errors
     ///
