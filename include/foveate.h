@@ -453,10 +453,10 @@ struct foveate_canvas {
     uint32_t side;          // of a place, in pixels
     uint32_t columns, rows; // of places
     uint64_t frame_seq;     // of the newest frame
-    bool is_new;            // whether the canvas began anew with it, as with the first frame of a segment
+    bool is_new;            // whether the newest frame cleared the canvas first, as the first frame of a segment does
     size_t drawn_count;     // how many places it drew
 
-    // Whether the daemon may take something for delivered that this canvas did not get: it joined late, or missed frames. Set it to
+    // Whether the daemon may count tokens as delivered that this canvas did not get: it joined late, or missed frames. Set it to
     // false when foveate_refresh returned FOVEATE_OK.
     bool wants_refresh;
 
@@ -473,7 +473,7 @@ struct foveate_canvas {
 // Returns the memory that a canvas of a segment needs, in bytes.
 FOVEATE_API size_t foveate_canvas_bytes(const struct foveate_segment *segment);
 
-// Draws a frame of `segment`, with its plane `tiles`. Begins anew if the segment is another one than before.
+// Draws a frame of `segment`, with its plane `tiles`. Clears the canvas first if the segment is another one than before.
 //
 // Returns FOVEATE_OK; FOVEATE_TOO_SMALL if `capacity` is below foveate_canvas_bytes; or FOVEATE_INVALID if the view or the frame
 // does not have the plane, or the frame is not newer than the newest. The canvas then stays as it was.

@@ -76,7 +76,7 @@ struct foveate_plane {
     uint32_t shape[4];
     // Start of the plane in a slot, a multiple of 64. In bytes.
     uint64_t offset;
-    // From one item to the next. An item itself is dense, its last axis fastest. In bytes.
+    // Distance from one item to the next. An item is dense, its last axis fastest. In bytes.
     uint64_t token_stride;
     // Size of the plane. In bytes.
     uint64_t bytes;
@@ -457,9 +457,9 @@ struct foveate_token {
     uint16_t rows;
     // Index in `fixations` of the one that the token belongs to.
     uint16_t fovea;
-    // By how much the token is wider than P `sx`. In pixels.
+    // Columns of the token beyond P `sx`. In pixels.
     uint8_t extra_width;
-    // By how much the token is higher than P `sy`. In pixels.
+    // Rows of the token beyond P `sy`. In pixels.
     uint8_t extra_height;
     // Weight of the token's place in the layout, 1/16 to 16: the maximum of the relevance map under it; 1 without a
     // map.

@@ -27,7 +27,7 @@ class CanvasUpdate(NamedTuple):
     """What a frame did to a :class:`Canvas`.
 
     :ivar places: [rows, columns] of bool: the places that it drew.
-    :ivar is_new: Whether the canvas began anew with it: it is the first frame, or the first of another segment, as after a
+    :ivar is_new: Whether the frame cleared the canvas first: it is the first frame, or the first of another segment, as after a
         restart of the daemon or a change of the picture's size.
     """
 
@@ -146,7 +146,7 @@ class Canvas:
             self.refreshed()
 
     def _open(self, info: SegmentInfo, dtype: np.dtype[Any]) -> None:
-        """Begins anew, for frames of another segment."""
+        """Clears the canvas, for frames of another segment."""
         width, height = info.extent
         side = math.gcd(info.patch, _TILE_SIDE)
         columns, rows = -(-width // side), -(-height // side)

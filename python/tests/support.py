@@ -305,7 +305,7 @@ class FakeDaemon:
         with self._lock:
             for connection in self._connections:
                 with contextlib.suppress(OSError):
-                    # It may have hung up by itself.
+                    # The client may have hung up first.
                     connection.shutdown(socket.SHUT_RDWR)
             self._connections.clear()
             self._subscribers.clear()

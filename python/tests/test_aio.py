@@ -30,7 +30,7 @@ VIEW = "front/policy"
 
 class InLoop(unittest.IsolatedAsyncioTestCase):
     async def asyncSetUp(self) -> None:
-        # A busy machine is no news.
+        # Do not log slow callbacks on a busy machine.
         asyncio.get_running_loop().slow_callback_duration = HANG
 
 
@@ -223,7 +223,7 @@ class ViewIsCancelled(WithDaemon):
         await self.asleep(reads[1])
         descriptor = view.subscription.fileno()
         assert descriptor is not None
-        # It is still watched, and now looks by itself after a moment.
+        # The second read still watches the descriptor, and looks for frames at an interval without it.
         self.assertTrue(asyncio.get_running_loop().remove_reader(descriptor))
         self.daemon.publish(VIEW)
         self.assertEqual((await reads[1]).frame_seq, 1)
@@ -263,7 +263,7 @@ class ViewIsCancelled(WithDaemon):
         self.assertEqual((await waits_for_its_turn[0])[:2], (2, 6))
         self.assertEqual((await waits_for_its_turn[2])[:2], (4, 6))
         self.assertEqual((await view.look(7, 8))[:2], (7, 8))
-        # It has steered over the same connection all the time: whoever hangs up loses the lease.
+        # The view has steered over one connection all the time, since a client that hangs up loses the lease.
         self.assertEqual(len(self.daemon._connections), 2)
 
     async def test_an_opening_that_is_cancelled_leaves_nothing_open(self) -> None:

@@ -1,4 +1,4 @@
-"""Whatever frames come, the embeddings of a cache are those that the model would compute anew."""
+"""The embeddings of a cache are those that the model would compute without it, whatever frames come."""
 
 from __future__ import annotations
 

@@ -510,7 +510,7 @@ class FrameIsMadeIntoOtherThings(unittest.TestCase):
                 texels = np.array(order).reshape(-1, 1, 1, 1) * 10 + np.arange(1, 5).reshape(1, 1, 2, 2)
                 ring.publish(tokens, np.broadcast_to(texels, (len(places), 3, 2, 2)))
                 expected = np.zeros((6, 8), int)
-                # The coarsest first; of those alike the later one is on top.
+                # The coarsest first; of equally coarse tokens the later one is on top.
                 for index in sorted(order, key=lambda index: -places[index][2] * places[index][3]):
                     x, y, sx, sy = places[index]
                     for row, column in itertools.product(range(6), range(8)):

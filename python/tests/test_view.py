@@ -498,7 +498,7 @@ class ViewReconnects(WithDaemon):
                 self.daemon.rings[VIEW].publish(frame_seq=70 + life)
                 if life:
                     self.daemon.stop()
-                    # It is looked for in vain, too, and found not listening to anybody.
+                    # Attempts to reconnect fail, also against a socket that does not answer.
                     read_when_ready(loop, view, turns=3)
                     with deaf(self.daemon):
                         read_when_ready(loop, view)

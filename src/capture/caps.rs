@@ -70,7 +70,7 @@ pub(super) struct FrameFormat {
 }
 
 impl FrameFormat {
-    /// How samples lie in a buffer, except for their planes; gray of 16 bits was scaled by `gray_range`.
+    /// Layout of the samples in a buffer, without their planes. Gray of 16 bits was scaled by `gray_range`.
     pub(super) fn layout(&self, gray_range: Option<GrayRange>) -> FrameLayout {
         let Self { samples, extent, pixel_aspect, .. } = *self;
         let gray_range = gray_range.filter(|_| self.wide.is_some());
@@ -193,8 +193,8 @@ pub(super) fn named_colorimetry(caps: &gst::CapsRef) -> Option<gst_video::VideoC
     text.and_then(|text| text.parse().ok())
 }
 
-/// Where caps have no colorimetry, or one that does not fit the format, `info` holds GStreamer's own choice: BT.709 above
-/// 576 lines, else BT.601. With an unknown matrix GStreamer also replaces the range that the caps have `named`, which is then
+/// Colour of the samples. Where caps have no colorimetry, or one that does not fit the format, `info` holds GStreamer's own choice:
+/// BT.709 above 576 lines, else BT.601. With an unknown matrix GStreamer also replaces the range that the caps have `named`, which is then
 /// wrong.
 fn colorimetry_of(
     info: &gst_video::VideoInfo,
@@ -244,15 +244,15 @@ pub(super) struct Adapter {
 
 const CONVERT: Adapter = Adapter { element: "videoconvert", properties: &[] };
 
-/// One frame for two fields: frames of a single point in time are preferable to twice the rate.
+/// Deinterlaces; one frame for two fields, since frames of a single point in time are preferable to twice the rate.
 const DEINTERLACE: Adapter =
     Adapter { element: "deinterlace", properties: &[("fields", "top"), ("mode", "auto")] };
 
-/// As [`DEINTERLACE`], of pictures whose caps say that they are progressive.
+/// As [`DEINTERLACE`], for pictures whose caps say that they are progressive.
 const DEINTERLACE_ALL: Adapter =
     Adapter { element: "deinterlace", properties: &[("fields", "top"), ("mode", "interlaced")] };
 
-/// For pictures that are interlaced, whatever their caps say; the deinterlacer takes few formats.
+/// Adapters of pictures that are interlaced, whatever their caps say; the deinterlacer takes few formats.
 pub(super) const INTERLACED: [Adapter; 2] = [CONVERT, DEINTERLACE_ALL];
 
 /// The element that turns pictures by an `orientation` of EXIF, 1 to 8.
@@ -288,7 +288,7 @@ pub(super) fn turning(orientation: Orientation) -> Option<Adapter> {
 /// Brings pictures to the size that the appsink asks for, with black borders where their shape is another, and their pixels to squares.
 pub(super) const SCALE: Adapter = Adapter { element: "videoscale", properties: &[] };
 
-/// What a source may need that cannot be opened a second time: each element is idle where its input needs nothing of it.
+/// Adapters of a source that cannot be opened a second time to find out which it needs. An adapter that is not needed is idle.
 pub(super) const CONVERSIONS: [Adapter; 2] = [CONVERT, DEINTERLACE];
 
 /// Elements that copy device memory to system memory, by caps feature, in the order in which they are tried.

@@ -1,4 +1,4 @@
-//! What the samples of a source mean: what its caps say where they leave the decoder, and what the configuration says instead.
+//! Colour of the samples of a source: by the caps that leave the decoder, or by the configuration, which overrides them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,7 @@ pub(super) struct ColorOverrides {
     pub(super) matrix: Option<ColorMatrix>,
 }
 
-/// What nothing says of the colour of the pictures before they are converted. A converter names what it has assumed.
+/// Which parts of the colorimetry were assumed before a converter: its output names them as if they were known.
 #[derive(Debug, Default)]
 pub(super) struct AssumedColor {
     matrix: AtomicBool,
@@ -25,7 +25,7 @@ pub(super) struct AssumedColor {
 }
 
 impl AssumedColor {
-    /// `color`, with what was assumed for a converter.
+    /// `color`, with the parts marked as assumed that were assumed before a converter.
     pub(super) fn noted_in(&self, color: Colorimetry) -> Colorimetry {
         Colorimetry {
             is_matrix_assumed: color.is_matrix_assumed || self.matrix.load(Ordering::Relaxed),

@@ -24,7 +24,7 @@ enum Coding {
 }
 
 impl Coding {
-    /// That of caps; `None` if it is not known how to tell.
+    /// The coding of caps; `None` for codings whose damage cannot be recognised.
     fn of(caps: &gst::CapsRef) -> Option<Self> {
         match caps.structure(0)?.name().as_str() {
             "image/jpeg" => Some(Self::Jpeg),

@@ -26,21 +26,21 @@ use foveate_source::pool::Pool;
 use foveate_stats::StreamCounters;
 use foveate_stats::stages::CaptureActivity;
 
-/// A stream ends with so many frames in a row that its masks cannot fill.
+/// Frames in a row that the masks of a stream cannot fill, after which the stream ends.
 const UNFILLED_MAX: u32 = 8;
 
-/// Where a round of a clip begins, in nanoseconds.
+/// Start of a round of a clip, in nanoseconds. A clip in a loop has many rounds, and a folder has one for each picture.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Round {
-    /// In the time of its frames: a picture of a folder begins where the one before ends.
+    /// Start in presentation time: a picture of a folder begins where the picture before ends, a loop at 0.
     pub(super) pts_ns: u64,
-    /// In the time by which a rate is limited, which goes on growing in a loop.
+    /// Start in the time by which `max_fps` counts, which also grows from one round of a loop to the next.
     pub(super) played_ns: u64,
 }
 
-/// Producer side of a source. It outlives each of the pipelines that fill it in turn.
+/// The producer side of a source, which the streaming thread calls for each buffer. One pipeline after another uses it.
 pub(super) struct Delivery {
-    /// Uncontended: pipelines of one source do not overlap.
+    /// The lock is uncontended: pipelines of one source do not overlap.
     inlet: Mutex<Inlet>,
     counters: Arc<StreamCounters>,
     activity: Arc<CaptureActivity>,
@@ -60,7 +60,9 @@ pub(super) struct Delivery {
     color: Mutex<Option<Colorimetry>>,
 }
 
+/// State of the frames between the pipeline and the consumer. The streaming thread holds its lock while it delivers a frame.
 struct Inlet {
+    /// Where frames go.
     outlet: Outlet,
     content: Content,
     /// Format of the newest caps.
@@ -68,15 +70,15 @@ struct Inlet {
     assumed_color: Arc<AssumedColor>,
     scaler: Scaler,
     masking: Masking,
-    /// Address of the newest buffer, if masks have filled it and it has not been pulled yet.
-    masked: Option<usize>,
-    /// Buffers in a row that could not be filled.
+    /// Address of the buffer that [`Delivery::mask`] has passed and that no frame was made of yet.
+    masked_buffer: Option<usize>,
+    /// Frames in a row, up to the newest, that the masks could not fill.
     unfilled: u32,
     /// Most frames a second; `None` keeps every frame.
     limit: Option<RateLimit>,
-    /// Offset of the stream time in the present round of a clip, in nanoseconds.
+    /// The present round of a clip.
     round: Round,
-    /// Why the first buffer that could not be taken was refused, which is logged.
+    /// Why the first refused buffer was refused. It is logged; later ones are only counted.
     refusal: Option<String>,
     stream: String,
 }
@@ -98,7 +100,7 @@ impl Delivery {
             assumed_color: Arc::clone(&assumed_color),
             scaler: Scaler::new(&spec.stream, spec.gray_range, pool.clone()),
             masking: Masking::new(masks, spec.background, pool.clone()),
-            masked: None,
+            masked_buffer: None,
             unfilled: 0,
             limit: spec.frame_interval().map(RateLimit::new),
             round: Round::default(),
@@ -120,18 +122,18 @@ impl Delivery {
         }
     }
 
-    /// Frames belong to `round` from now on.
-    pub(super) fn begin(&self, round: Round) {
+    /// Begins a round: the frames that follow belong to it.
+    pub(super) fn begin_round(&self, round: Round) {
         self.inlet.lock().round = round;
     }
 
-    /// Scales `buffer`, of `caps`, if it is 16-bit gray, composites it if it `has_alpha`, and fills what the masks of the stream cover
-    /// in it, or replaces it by such a copy: the next one that [`deliver`](Self::deliver) pulls on this thread. False if that fails, as for a frame that a camera sent
-    /// in part: the frame is refused, and the buffer must not reach the appsink.
+    /// Scales `buffer`, of `caps`, if it is 16-bit gray, composites it if it `has_alpha`, and fills what the masks of the stream cover, in
+    /// place or in a copy that replaces the buffer. [`deliver`](Self::deliver) pulls it next, on this thread. False if that fails, as for a
+    /// frame that a camera sent in part: the frame is refused, and the buffer must not reach the appsink.
     ///
     /// # Errors
     ///
-    /// If it fails frame after frame.
+    /// If [`UNFILLED_MAX`] frames in a row fail.
     pub(super) fn mask(
         &self,
         buffer: &mut gst::Buffer,
@@ -139,8 +141,8 @@ impl Delivery {
         has_alpha: bool,
     ) -> Result<bool, CaptureError> {
         let mut inlet = self.inlet.lock();
-        inlet.masked = None;
-        inlet.learn(caps);
+        inlet.masked_buffer = None;
+        inlet.read_format(caps);
         if let Err(error) = inlet.scale(buffer) {
             self.counters.frames_captured.add(1);
             self.counters.frames_refused.add(1);
@@ -161,15 +163,15 @@ impl Delivery {
         inlet.unfilled = 0;
         self.counters.frames_masked.add(u64::from(0 < pixel_count));
         self.counters.frames_copied_to_mask.add(u64::from(is_copied));
-        inlet.masked = Some(buffer.as_ptr().addr());
+        inlet.masked_buffer = Some(buffer.as_ptr().addr());
         Ok(true)
     }
 
     /// Whether buffers of `caps` have to go through [`mask`](Self::mask).
-    pub(super) fn has_masks(&self, caps: Option<gst::Caps>) -> bool {
+    pub(super) fn must_mask(&self, caps: Option<gst::Caps>) -> bool {
         let mut inlet = self.inlet.lock();
         inlet.masking.renew();
-        inlet.learn(caps);
+        inlet.read_format(caps);
         let is_wide = inlet.format.as_ref().is_some_and(|format| format.wide.is_some());
         inlet.masking.is_needed() || is_wide
     }
@@ -186,7 +188,7 @@ impl Delivery {
 
     /// Counts a damaged frame that is dropped. The first one is logged.
     pub(super) fn note_corrupted(&self) {
-        // It has a number like every other frame.
+        // A dropped frame takes a number, too.
         self.counters.frames_captured.add(1);
         if self.counters.frames_corrupted.next() == 1 {
             tracing::warn!(
@@ -201,7 +203,7 @@ impl Delivery {
         self.counters.frames_corrupted.get()
     }
 
-    /// Why the first buffer that could not be taken was refused; `None` if none was, or one is being taken.
+    /// Why the first refused buffer was refused; `None` if none was, or while a buffer is being taken.
     pub(super) fn refusal(&self) -> Option<String> {
         self.inlet.try_lock().and_then(|inlet| inlet.refusal.clone())
     }
@@ -220,7 +222,7 @@ impl Delivery {
         }
     }
 
-    /// The next frame of `sink`; `None` for a buffer that is skipped or cannot be read.
+    /// The next frame of `sink`; `None` for a buffer that is skipped for its rate or cannot be read.
     fn next_frame(
         &self,
         inlet: &mut Inlet,
@@ -230,7 +232,7 @@ impl Delivery {
         let arrival = ClockSample::now();
         let sample = sink.pull_sample().map_err(|_| gst::FlowError::Eos)?;
         let time_ns = stream_ns(&sample);
-        if !inlet.wants(time_ns, arrival) {
+        if !inlet.is_within_rate(time_ns, arrival) {
             self.counters.frames_skipped.add(1);
             on_frame();
             return Ok(None);
@@ -292,15 +294,15 @@ impl Delivery {
         self.counters.stamps_clamped.add(u64::from(is_clamped));
         let ClockQuality { error_ns, steps } =
             WallClock::of_process().quality(arrival.monotonic_ns, Reading::now);
-        // A reference time is of another clock, and that of an arrival is not when the frame was captured.
-        let is_ours = capture_clock == CaptureClock::RunningTime;
+        // The bound is CLOCK_REALTIME's: a reference time is of another clock, and an arrival is later than the capture.
+        let is_running_time = capture_clock == CaptureClock::RunningTime;
         FrameStamp {
             frame_seq,
             pts_ns: None,
             capture_ns: capture.monotonic_ns,
             capture_unix_ns: capture.unix_ns,
             capture_clock,
-            capture_error_ns: if is_ours { error_ns } else { 0 },
+            capture_error_ns: if is_running_time { error_ns } else { 0 },
             clock_steps: steps,
             arrival_ns: arrival.monotonic_ns,
         }
@@ -308,14 +310,14 @@ impl Delivery {
 }
 
 impl Inlet {
-    fn wants(&mut self, time_ns: Option<u64>, arrival: ClockSample) -> bool {
+    fn is_within_rate(&mut self, time_ns: Option<u64>, arrival: ClockSample) -> bool {
         let Some(limit) = &mut self.limit else { return true };
         let played_ns = self.round.played_ns;
         limit.takes(time_ns.map_or(arrival.monotonic_ns, |ns| played_ns.saturating_add(ns)))
     }
 
-    /// Reads the format of `caps` if they are others than before.
-    fn learn(&mut self, caps: Option<gst::Caps>) {
+    /// Reads the format of `caps` if they differ from the newest ones.
+    fn read_format(&mut self, caps: Option<gst::Caps>) {
         let Some(caps) = caps else { return };
         if self.format.as_ref().is_none_or(|format| format.caps != caps) {
             self.format = caps::read(self.content, &caps).ok();
@@ -323,7 +325,7 @@ impl Inlet {
                 &mut self.format
             {
                 *color = self.assumed_color.noted_in(*color);
-                // The samples of black and white are given.
+                // The configuration states which samples are black and white.
                 if wide.is_some() && self.scaler.is_chosen() {
                     (color.range, color.is_range_assumed) = (ColorRange::Full, false);
                 }
@@ -340,8 +342,8 @@ impl Inlet {
     /// The sample's frame, or `None` if it cannot be read, which is logged once.
     fn mapped(&mut self, sample: &gst::Sample, stamp: FrameStamp) -> Option<CapturedFrame> {
         let buffer = sample.buffer_owned()?;
-        self.learn(Some(sample.caps_owned()?));
-        let is_masked = self.masked.take() == Some(buffer.as_ptr().addr());
+        self.read_format(Some(sample.caps_owned()?));
+        let is_masked = self.masked_buffer.take() == Some(buffer.as_ptr().addr());
         let frame = if is_masked || !self.masking.is_needed() {
             let (format, coverage) = (self.format.as_ref()?, self.masking.coverage());
             let layout = format.layout(self.scaler.range());
@@ -369,7 +371,7 @@ impl Inlet {
     }
 }
 
-/// The time in the clip, by its edit list: a raw timestamp may begin later, as that of a codec that reorders its frames.
+/// The time in the clip, by its edit list. Raw timestamps may begin later, as those of a codec that reorders frames.
 fn stream_ns(sample: &gst::Sample) -> Option<u64> {
     let pts = sample.buffer()?.pts()?;
     let segment = sample.segment().and_then(|segment| segment.downcast_ref::<gst::ClockTime>());

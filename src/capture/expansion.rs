@@ -63,7 +63,7 @@ impl std::fmt::Debug for Expansion {
 pub(super) const FIFO: &str = "fifo";
 
 impl Expansion {
-    /// Whether it plays a file that is named as a picture.
+    /// Whether the pipeline plays a file whose name is that of a picture.
     pub(super) fn is_picture(&self) -> bool {
         self.clip.as_ref().is_some_and(|clip| is_picture(Path::new(clip)))
     }
@@ -104,7 +104,7 @@ pub(super) enum Playlist {
 }
 
 impl Playlist {
-    /// As [`expand`]; the path of a folder stands for its pictures.
+    /// [Expands](expand) `spec`; the path of a folder stands for its pictures.
     pub(super) fn of(spec: &SourceSpec) -> Result<Self, CaptureError> {
         if let (Some(ShorthandKind::File), SourceChoice::Shorthand(text)) =
             (spec.kind(), &spec.source)
@@ -286,7 +286,7 @@ fn checked_file(path: &Path) -> Result<String, CaptureError> {
     }
 }
 
-/// What a regular file says of itself, if it is a JPEG picture. One that cannot be read is an error when it is played.
+/// The outline of a regular file, if it is a JPEG picture. A file that cannot be read is an error when it is played.
 fn jpeg_at(path: &str) -> Option<Outline> {
     if !fs::metadata(path).is_ok_and(|metadata| metadata.is_file()) {
         return None;

@@ -188,7 +188,7 @@ fn packed(format: &FrameFormat) -> [PlaneLayout; 3] {
     planes
 }
 
-/// Where the planes of a buffer lie: as its VideoMeta says, if it has one, or else the caps.
+/// Layout of the planes of a buffer: by its VideoMeta, or if it has none by the caps.
 pub(super) fn planes_of(
     buffer: &gst::BufferRef,
     format: &FrameFormat,

@@ -16,13 +16,13 @@ use super::masking::Copies;
 /// The 16-bit gray that a frame format had before it was scaled.
 #[derive(Clone, Debug)]
 pub(super) struct WideGray {
-    /// The order of its bytes; never floats.
+    /// Byte order of the samples; never floats.
     pub(super) samples: DepthFormat,
     /// Memory layout of a buffer without VideoMeta.
     pub(super) info: gst_video::VideoInfo,
 }
 
-/// Scales the buffers of a source's pipelines, all alike.
+/// Scales the buffers of a source's pipelines, all with one range.
 #[derive(Debug)]
 pub(super) struct Scaler {
     stream: String,

@@ -32,7 +32,7 @@ const PACKAGES: [(&str, &str); 9] = [
     ("gstreamer1.0-pipewire", "pipewiresrc"),
 ];
 
-/// What no Debian package has, each with its elements or their prefixes.
+/// Hints for elements that no Debian package has, each with the elements or their prefixes.
 const FROM_NVIDIA: [(&str, &str); 2] = [
     (
         "it is part of NVIDIA's own package nvidia-l4t-gstreamer for Jetson",

@@ -49,7 +49,7 @@ pub enum TakeResult<T = CapturedFrame> {
     TimedOut,
 }
 
-/// What both ends share. Any thread may end the stream.
+/// State that both ends share. Any thread may end the stream.
 #[derive(Debug)]
 pub(crate) struct Mailbox<T> {
     places: [Mutex<Option<T>>; 3],
@@ -133,7 +133,7 @@ impl<T> MailboxProducer<T> {
         if replaced { PostResult::Replaced } else { PostResult::Delivered }
     }
 
-    /// What ends the stream from another thread, while this one may be waiting.
+    /// The shared state, by which another thread can end the stream while this one may be waiting.
     pub(crate) fn mailbox(&self) -> Arc<Mailbox<T>> {
         Arc::clone(&self.mailbox)
     }

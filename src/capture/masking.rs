@@ -25,11 +25,11 @@ pub(super) struct Masking {
     /// Number of the change that led to `present`; 0 before the first buffer.
     revision: u64,
     present: Arc<[Mask]>,
-    /// What they fill in frames of the newest kind.
+    /// What the present masks fill in frames of the newest kind; `None` until a frame of that kind arrives.
     fill: Option<MaskFill>,
     /// The texels of the coarse level that `fill` covers; `None` without masks.
     texels: Option<Arc<TileSet>>,
-    /// Where frames are copied to whose memory is not ours alone.
+    /// Memory for copies of frames that others can read too.
     copies: Copies,
     /// R, G and B behind what is transparent.
     background: [u8; 3],
@@ -46,12 +46,12 @@ impl Masking {
         !self.present.is_empty()
     }
 
-    /// What they cover as of the newest buffer.
+    /// What the masks cover as of the newest buffer.
     pub(super) fn coverage(&self) -> MaskCoverage {
         MaskCoverage { revision: self.revision, texels: self.texels.clone() }
     }
 
-    /// Takes the newest masks over.
+    /// Takes over the newest masks of the stream.
     pub(super) fn renew(&mut self) {
         if let Some((revision, masks)) = self.masks.newer_than(self.revision) {
             (self.revision, self.present) = (revision, masks);
@@ -234,7 +234,7 @@ impl Copies {
         let no_memory = |_| not_masked("there is no memory for a copy of it");
         let mut copy = self.described_as(buffer, buffer.size()).map_err(no_memory)?;
         let target = copy.get_mut().ok_or_else(failed)?;
-        // GStreamer takes it for one of the memory, which is another.
+        // `copy_into` leaves out the VideoMeta: GStreamer counts it as a property of the memory, which is another one here.
         if let Some(meta) = buffer.meta::<gst_video::VideoMeta>() {
             let (flags, format) = (meta.video_frame_flags(), meta.format());
             let (width, height, offsets) = (meta.width(), meta.height(), meta.offset());

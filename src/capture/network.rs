@@ -110,14 +110,14 @@ impl Network {
         Some(CaptureError::Playlist { what: "the source".to_owned(), playlist })
     }
 
-    /// Where `answer` redirects to, if that is followed.
+    /// The redirect of `answer`, if it may be followed.
     pub(super) fn redirect(&self, answer: &Answer) -> Option<Redirect> {
         let to = answer.redirects_to()?;
         let may_follow = self.redirects.len() < REDIRECTS_MAX && stays(&answer.address, &to);
         may_follow.then(|| Redirect { from: answer.address.clone(), to })
     }
 
-    /// What watches where a pipeline connects, unless everything is followed.
+    /// A watch on the servers to which a pipeline connects; `None` if every redirect is followed.
     pub(super) fn first_servers(&self) -> Option<FirstServers> {
         (!self.follows).then(FirstServers::default)
     }
@@ -210,7 +210,7 @@ impl Network {
     }
 }
 
-/// Where each `rtspsrc` of a pipeline connected first. It follows redirects by itself.
+/// The server to which each `rtspsrc` of a pipeline connected first, because `rtspsrc` follows redirects on its own.
 #[derive(Debug, Default)]
 pub(super) struct FirstServers(Mutex<BTreeMap<String, String>>);
 

@@ -15,10 +15,10 @@ use foveate_core::jpeg::FrameHeader;
 /// Most bytes of an encoded picture, if `max_pixels` would allow fewer.
 const PICTURE_BYTES_MIN: u64 = 1 << 20;
 
-/// What the errors name until the address is known.
+/// The source's name in errors until its address is known.
 const STREAM: &str = "the stream";
 
-/// Keeps from `element`, if it is a parser, a decoder or a demuxer of pictures, what is larger than `max_pixels`, and reports it once.
+/// Keeps pictures of more than `max_pixels` from `element`, if it parses, decodes or demuxes pictures, and reports the first.
 pub(super) fn guard(element: &gst::Element, max_pixels: u32, reports: &EventReporter) {
     let kinds = gst::ElementFactoryType::DECODER | gst::ElementFactoryType::PARSER;
     let reads_pictures = element.factory().is_some_and(|factory| factory.has_type(kinds));

@@ -84,15 +84,15 @@ pub(super) struct Demands {
     pub(super) track: Option<u32>,
     /// Whether a tag that turns the pictures is an [event](Event::Tagged).
     pub(super) heeds_tags: bool,
-    /// The size of the pictures before, which these must have.
+    /// Size of the earlier pictures, which the pictures of this pipeline must have.
     pub(super) extent: Option<Extent>,
     /// Most pixels of a picture.
     pub(super) max_pixels: u32,
-    /// What is known of the colour of the pictures.
+    /// Colour that the configuration gives.
     pub(super) color: ColorOverrides,
 }
 
-/// How it is known whether a pipeline is live.
+/// How to find out whether a pipeline is live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Liveness {
     /// The pipeline reports whether it is live.
@@ -201,12 +201,12 @@ impl Pipeline {
         self.pipeline.query_duration::<gst::ClockTime>().map(Into::into)
     }
 
-    /// Buffers that it has given so far.
+    /// Buffers that the pipeline has delivered so far.
     pub(super) fn buffers(&self) -> u64 {
         self.flow.buffers.load(Ordering::Relaxed)
     }
 
-    /// Where its newest buffer ends, in its segment.
+    /// End of the newest buffer, in the time of its segment.
     pub(super) fn end(&self) -> Option<Duration> {
         let end = *self.flow.end.lock();
         end.map(|time| Duration::from_nanos(time.end_ns))
@@ -424,7 +424,7 @@ fn probe(
                 kept => kept,
             },
         },
-        Some(gst::PadProbeData::BufferList(_)) if delivery.has_masks(pad.current_caps()) => {
+        Some(gst::PadProbeData::BufferList(_)) if delivery.must_mask(pad.current_caps()) => {
             let reason = "its buffers come in lists".to_owned();
             flow.shut(&reports, PipelineEvent::Refused(CaptureError::NotMasked { reason }))
         }
@@ -474,7 +474,7 @@ fn is_convertible(caps: &gst::Caps, content: Content) -> bool {
         && !caps.can_intersect(&caps::readable(content, None, false))
 }
 
-/// What decoders without loss read. PNG and FFV1 are the common ones.
+/// Formats without loss. PNG and FFV1 are the common ones.
 const LOSSLESS: [&str; 12] = [
     "image/png",
     "image/bmp",
@@ -490,8 +490,8 @@ const LOSSLESS: [&str; 12] = [
     "video/x-gst-av-utvideo",
 ];
 
-/// Has `delivery` say, before the first frame of each format arrives at `pad`, whether its samples are exact: those of a picture, of
-/// the test scene and pattern, and of files that no lossy codec has been through.
+/// Notes in `delivery`, before the first frame of each format arrives at `pad`, whether the samples are exact: those of a still picture, of
+/// the test scene and pattern, and of files without a lossy codec.
 fn note_exactness(pad: &gst::Pad, is_picture: bool, delivery: &Arc<Delivery>) {
     let [is_live, is_exact] = [&delivery.is_live, &delivery.is_exact].map(Arc::clone);
     pad.add_probe(gst::PadProbeType::EVENT_DOWNSTREAM, move |pad, info| {
@@ -625,7 +625,7 @@ pub(super) fn is_made_by(element: &gst::Element, factory: &str) -> bool {
     element.factory().is_some_and(|made_by| made_by.name() == factory)
 }
 
-/// From the frame rate of the caps, if they have one.
+/// Duration of a frame by the frame rate of the caps, if they have one.
 fn frame_duration(pad: &gst::Pad) -> Option<u64> {
     let caps = pad.current_caps()?;
     let rate = caps.structure(0)?.get::<gst::Fraction>("framerate").ok()?;
@@ -665,7 +665,7 @@ fn turning_tag(tags: &gst::TagListRef) -> Option<String> {
     Some(orientation.get().to_owned()).filter(|orientation| orientation != "rotate-0")
 }
 
-/// How often a demuxer may ask for what lies behind the end of its file.
+/// How often a demuxer may read behind the end of its file.
 const READS_PAST_END_MAX: u32 = 16;
 
 /// Prepares elements of `pipeline`, those that it has and those that bins add.
@@ -812,7 +812,8 @@ fn choose_track(element: &gst::Element, wanted: Option<u32>) -> Option<PipelineE
     (1 < tracks.len()).then_some(PipelineEvent::Tracks(text))
 }
 
-/// By what video tracks are compared: still pictures, such as a cover, come behind videos, and small pictures behind large ones.
+/// Rank of a video track, by which the default one is chosen: still pictures, such as a cover, are below videos, and small pictures below
+/// large ones.
 fn rank(pad: &gst::Pad) -> (bool, u64) {
     let decoder =
         pad.downcast_ref::<gst::GhostPad>().and_then(|pad| pad.target()?.parent_element());

@@ -84,7 +84,7 @@ const MAPPED_PER_SECOND_MAX: u64 = 1 << 29;
 /// How often the memory of a process is looked at.
 const MEMORY_INTERVAL: Duration = Duration::from_millis(250);
 
-/// How soon again, if it was too much.
+/// Time after which the memory is looked at again if it exceeded the limit.
 const MEMORY_DOUBT: Duration = Duration::from_millis(50);
 
 /// How long frames that were filled by the masks before a change are taken: they may be on their way.
@@ -376,7 +376,7 @@ impl ProcessSession {
 struct Second {
     started_at: Instant,
     messages: u32,
-    /// Bytes of new buffers, and those of the seconds before that were too many for these.
+    /// Bytes of new buffers, and the bytes of earlier seconds that exceeded the limit of those seconds.
     mapped_bytes: u64,
 }
 
@@ -385,7 +385,7 @@ impl Second {
         Self { started_at: Instant::now(), messages: 0, mapped_bytes }
     }
 
-    /// Whether that was too much. Begins the next second, if it is time.
+    /// The violation, if the process has sent too much. Begins the next second, if it is time.
     fn violation(&mut self) -> Option<String> {
         if MESSAGES_PER_SECOND_MAX < self.messages {
             return Some(format!("more than {MESSAGES_PER_SECOND_MAX} messages in a second"));
@@ -437,7 +437,7 @@ enum ReceiveOutcome {
     NoDescriptor,
     /// The process has said that it ends.
     Last(End),
-    /// It has closed its socket without a word.
+    /// The process has closed its socket without a last message.
     HungUp,
 }
 
@@ -486,9 +486,9 @@ impl Link {
 
 /// The masks that a process was given.
 struct SentMasks {
-    /// Those that frames may have, with the numbers of their changes, and when they were sent.
+    /// The masks that frames may have, each with the number of its change, and when it was sent.
     sent: VecDeque<(u64, Arc<[Mask]>, Instant)>,
-    /// What those of the newest frame fill in its kind; none without masks.
+    /// What the masks of the newest frame fill in frames of its kind; `None` without masks.
     fill: Option<(MaskFill, MaskCoverage)>,
 }
 

@@ -21,7 +21,7 @@ use foveate_stats::{LossReason, StreamCounters};
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// How much longer than the pause behind it a lost pipeline may take to stop.
+/// How much longer than the pause after its loss a lost pipeline may take to stop.
 const STOP_GRACE: Duration = Duration::from_secs(2);
 
 /// A pipeline succeeds once it has delivered frames for this long, and for as long as the pause before it.
@@ -49,7 +49,7 @@ pub struct Loss {
     pub cause: CaptureError,
     /// Time until the next attempt.
     pub pause: Duration,
-    /// Number of that attempt since the last success, from 1.
+    /// Number of the next attempt since the last success, from 1.
     pub attempt: u32,
 }
 
@@ -116,8 +116,8 @@ struct Playing {
 }
 
 impl ReconnectingSource {
-    /// Creates a source whose first pipeline starts with the first call of [`next_event`](Self::next_event). Its frames are filled by `masks`, instead
-    /// of those of `spec`.
+    /// Creates a source whose first pipeline starts with the first call of [`next_event`](Self::next_event). The masks of its frames are
+    /// `masks`, not those of `spec`.
     pub fn new(spec: &SourceSpec, masks: &Arc<Masks>, counters: &Arc<StreamCounters>) -> Self {
         let pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE, monotonic_ns());
         Self::with_pauses(spec, masks, counters, pauses)

@@ -33,7 +33,7 @@ const DARK: Color = Color(34, 128, 128);
 const PALE: Color = Color(214, 124, 130);
 const SKIN: Color = Color(158, 108, 150);
 
-/// Of the brightest row of a lit window, and of a dark one.
+/// Luma of the brightest row of a lit window, and of a dark window.
 const LIT: i32 = 196;
 const UNLIT: i32 = 52;
 

@@ -37,8 +37,8 @@ use foveate_stats::stages::CaptureActivity;
 /// How long dropping a source waits for its pipeline to stop: the daemon must exit within a second.
 const STOP_TIMEOUT: Duration = Duration::from_millis(600);
 
-/// How much longer than [`SourceSpec::caps_timeout`] opening may take before the thread that does it counts as blocked. It reports
-/// a timeout itself where it can, and says more.
+/// How much longer than [`SourceSpec::caps_timeout`] opening may take before the opening thread counts as blocked. If it can, that thread
+/// reports the timeout itself, with more details.
 const BLOCKED_AFTER: Duration = Duration::from_millis(300);
 
 /// Capture threads that have finished.
@@ -49,7 +49,7 @@ pub fn finished_threads() -> usize {
     FINISHED_THREADS.load(Ordering::Relaxed)
 }
 
-/// How long a picture lasts that a folder or a loop shows in real time.
+/// Duration of each picture of a folder or a loop that is played in real time.
 const PICTURE: Duration = Duration::from_secs(1);
 
 /// How long other caps or an error may follow caps that the appsink has refused, before the pipeline counts as stuck. A converter tries
@@ -59,7 +59,7 @@ const REFUSED_CAPS_GRACE: Duration = Duration::from_millis(500);
 /// A clip that ends this much before the duration of its container is reported as truncated. Sound often ends a little later.
 const TRUNCATED: Duration = Duration::from_millis(500);
 
-/// What a source says if a call that opens it does not return.
+/// Reason of the timeout if a call that opens a source does not return.
 const BLOCKED: &str = "opening it does not return: a FIFO has no writer, or a network mount or a driver does not answer";
 
 /// Frames of one camera or clip.
@@ -105,12 +105,12 @@ impl CaptureThread {
         Ok(Self { stream: spec.stream.clone(), isolation: spec.isolation, finished })
     }
 
-    /// Whether its pipeline stops and releases its resources within `timeout`.
+    /// Whether the source's pipeline stops and releases its resources within `timeout`.
     pub fn stops_within(&self, timeout: Duration) -> bool {
         self.finished.recv_timeout(timeout) == Err(RecvTimeoutError::Disconnected)
     }
 
-    /// Why its pipeline has not stopped.
+    /// The error that the source's pipeline has not stopped.
     pub(super) fn not_stopping(&self) -> CaptureError {
         let remedy = match self.isolation {
             Isolation::None => "set `isolation = \"process\"`, with which it is killed",
@@ -141,7 +141,7 @@ impl Source {
         Self::start_behind(&Arc::new(Masks::new(spec.masks.clone())), spec, counters)
     }
 
-    /// As [`start`](Self::start), behind `masks`, which may change, instead of those of `spec`.
+    /// Starts a source as [`start`](Self::start) does, with `masks`, which may change, instead of the masks of `spec`.
     ///
     /// # Errors
     ///
@@ -154,7 +154,7 @@ impl Source {
         Self::start_into(Outlet::Mailbox, Task::Play, masks, spec, counters)
     }
 
-    /// As [`start_behind`](Self::start_behind); frames go where `outlet` says, of the mailbox's producer.
+    /// Starts a source as [`start_behind`](Self::start_behind) does, for `task`. Frames go to what `outlet` makes of the mailbox's producer.
     pub(super) fn start_into(
         outlet: impl FnOnce(MailboxProducer<CapturedFrame>) -> Outlet,
         task: Task,
@@ -290,7 +290,7 @@ impl Source {
         self.activity.opening.left() == Some(Duration::ZERO)
     }
 
-    /// Whether its pipeline has reported that it is live.
+    /// Whether the source's pipeline has reported that it is live.
     pub fn is_live(&self) -> bool {
         self.is_live.load(Ordering::Relaxed)
     }
@@ -313,9 +313,9 @@ fn blocked(limit: Duration) -> CaptureError {
 /// Purpose of opening a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Task {
-    /// To deliver frames.
+    /// Deliver frames.
     Play,
-    /// To [check](Source::check) the source.
+    /// [Check](Source::check) the source.
     Check,
 }
 
@@ -413,7 +413,7 @@ impl SourceSession {
             let demands =
                 Demands { content, pace, liveness, track, heeds_tags, extent, max_pixels, color };
             let played = playlist.expansion(index, &self.spec).and_then(|expansion| {
-                self.delivery.begin(round);
+                self.delivery.begin_round(round);
                 let pipeline =
                     self.open(&expansion, demands).map_err(|error| named(error, &expansion))?;
                 Ok((expansion, pipeline))
@@ -723,7 +723,7 @@ impl SourceSession {
     }
 }
 
-/// How it is known whether the pipelines of `spec` are live.
+/// How to find out whether the pipelines of `spec` are live.
 fn liveness(spec: &SourceSpec) -> Liveness {
     match (spec.live, spec.kind(), spec.pace) {
         (Some(is_live), ..) => Liveness::Given(is_live),

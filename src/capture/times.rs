@@ -9,7 +9,7 @@ pub(crate) const REFERENCE_MAX_AGE_NS: u64 = 60_000_000_000;
 /// A reference time may lie this far in the future: two clocks kept by NTP do not agree better.
 pub(crate) const REFERENCE_MAX_LEAD_NS: u64 = 1_000_000_000;
 
-/// From the NTP epoch, 1900, to the Unix epoch, 1970, in seconds (RFC 868).
+/// Seconds from the NTP epoch, 1900, to the Unix epoch, 1970 (RFC 868).
 const UNIX_FROM_NTP_S: u64 = 2_208_988_800;
 
 /// Timestamps that a pipeline gives a frame.

@@ -13,20 +13,20 @@ use foveate_stats::LossReason;
 /// Evidence that a configuration works.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Evidence {
-    /// The pipeline, or the one of the newest frame, is live.
+    /// Whether the pipeline is live, or the pipeline of the newest frame was.
     pub(crate) is_live: bool,
-    /// The stream has delivered frames, from this pipeline or an earlier one.
+    /// Whether this pipeline or an earlier one of the stream has delivered frames.
     pub(crate) has_delivered: bool,
 }
 
 /// Condition under which another pipeline may succeed after an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Recovery {
-    /// Only another configuration helps.
+    /// Never: only another configuration helps.
     Never,
-    /// The environment may change at any time.
+    /// Always: the environment may change at any time.
     Always,
-    /// The configuration has worked before.
+    /// If the configuration has worked before.
     IfDelivered,
     /// The configuration has worked before, or a web server may answer otherwise later.
     IfDeliveredOrHttp,

@@ -18,16 +18,16 @@ pub struct CameraConfig {
     /// Calibration file of ROS's `camera_calibration`.
     #[serde(deserialize_with = "checked::<Location, _, _>")]
     pub calibration: PathBuf,
-    /// Name of its optical frame, at most 63 bytes; by default the stream's name and `_optical`.
+    /// Name of the camera's optical frame, at most 63 bytes; by default the stream's name and `_optical`.
     #[serde(deserialize_with = "optional::<FrameName, _, _>")]
     pub optical_frame: Option<String>,
-    /// The frame of reference that it is mounted in.
+    /// The frame of reference that the camera is mounted in.
     #[serde(deserialize_with = "optional::<FrameName, _, _>")]
     pub parent_frame: Option<String>,
-    /// Its position in that frame, in metres; only with `parent_frame`.
+    /// Position of the camera in `parent_frame`, in metres; only with that key.
     #[serde(deserialize_with = "optional::<Position, _, _>")]
     pub translation: Option<[f64; 3]>,
-    /// Its orientation: a unit quaternion x, y, z, w from the optical frame to that frame; only with `parent_frame`.
+    /// Orientation of the camera: a unit quaternion x, y, z, w from the optical frame to `parent_frame`; only with that key.
     #[serde(deserialize_with = "optional::<Quaternion, _, _>")]
     pub rotation: Option<[f64; 4]>,
     /// The pipeline's crop of the calibrated picture: left, top, width and height in pixels.
@@ -35,7 +35,7 @@ pub struct CameraConfig {
     pub crop: Option<[u32; 4]>,
     /// How the cropped picture is flipped.
     pub flip: Flip,
-    /// Clockwise rotation after that, in degrees: 0, 90, 180 or 270.
+    /// Clockwise rotation after crop and flip, in degrees: 0, 90, 180 or 270.
     #[serde(deserialize_with = "checked::<Degrees, _, _>")]
     pub rotate: u32,
 }

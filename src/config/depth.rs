@@ -68,7 +68,7 @@ impl DepthConfig {
         }
     }
 
-    /// What its samples mean.
+    /// The meaning of the depth samples.
     pub fn scale(&self) -> DepthScale {
         DepthScale {
             unit_m: self.scale_m,

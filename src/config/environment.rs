@@ -23,8 +23,8 @@ const CREDENTIAL_BYTES_MAX: u64 = 1 << 20;
 /// The part of a value that may be shown.
 const MASK: &str = "***";
 
-/// What came from the environment or from credentials, each text with what may be shown in its place: every value, and every word
-/// that holds one as the file has it. A short value is recognised by its word only.
+/// Texts from the environment or from credentials, each with the text to show in its place: every value, and every word of the file with
+/// its value substituted. A short value is hidden only as a part of its word.
 pub type Secrets = BTreeMap<String, String>;
 
 /// Replaces every `${NAME}` in the string values of a configuration. Returns what came into each stream, with whether all of it could be

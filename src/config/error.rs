@@ -63,7 +63,7 @@ pub struct Mistake {
     pub line: usize,
     /// Column in characters, from 1.
     pub column: usize,
-    /// The key with its tables, such as `stream.view.budget`; empty if it concerns no key.
+    /// The key with its tables, such as `stream.view.budget`; empty if the mistake does not concern a key.
     pub key: String,
     /// The mistake, and the allowed values.
     pub message: String,

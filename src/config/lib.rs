@@ -52,9 +52,11 @@ pub use foveate_core::source::{
 /// Longest file of a configuration, in bytes.
 pub const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// What the depth of a texel costs beyond its bytes, and the box of a token, as so many bytes of texels that take as long, at about 2 ns
-/// each: 80 ns to measure and encode the depth pixels below a texel, 9 µs for 25 rays through a distorting lens.
+/// Cost of the depth of a texel beyond its bytes, as the number of bytes of texels that take as long, at about 2 ns each: 80 ns to measure
+/// and encode the depth pixels below a texel.
 const TEXEL_DEPTH_COST: usize = 28;
+
+/// Cost of the box of a token, in the unit of [`TEXEL_DEPTH_COST`]: 9 µs for 25 rays through a distorting lens.
 const BOX_COST: usize = 4096;
 
 /// Most streams of a daemon: each has about six threads.
@@ -129,7 +131,7 @@ enum TextPart<'a> {
 pub struct Config {
     /// `[daemon]`.
     pub daemon: DaemonConfig,
-    /// At least one stream; names are unique.
+    /// The streams, at least one; names are unique.
     #[serde(rename = "stream")]
     pub streams: Vec<StreamConfig>,
     /// Secrets of everything but the streams.
@@ -164,7 +166,7 @@ pub struct DaemonConfig {
 /// Default mode of the socket: the daemon's user and group may connect.
 pub const SOCKET_MODE: u32 = 0o660;
 
-/// Who may connect to a socket. Without both bits for itself a daemon could not be told from a dead one.
+/// Reads who may connect to a socket. The daemon's own user needs both bits: otherwise nobody could tell a running daemon from a dead one.
 fn socket_mode<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
     const ALLOWED: &str =
         "a mode in octal digits, of reading and writing, such as \"0660\" or \"0600\"";
@@ -175,7 +177,7 @@ fn socket_mode<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Err
     })
 }
 
-/// Where to listen for HTTP.
+/// Reads an address to listen on for HTTP.
 fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SocketAddr>, D::Error> {
     const ALLOWED: &str = "an IP address and a port, such as \"127.0.0.1:9187\" or \"[::1]:9187\"";
     taken(deserializer, ALLOWED, |given| given.text()?.parse().ok()).map(Some)
@@ -186,7 +188,7 @@ fn octal<S: Serializer>(mode: &u32, serializer: S) -> Result<S::Ok, S::Error> {
 }
 
 impl Default for DaemonConfig {
-    /// For the daemon's user and group, at the default path.
+    /// A socket for the daemon's user and group, at the default path.
     fn default() -> Self {
         Self {
             socket: None,
@@ -229,10 +231,10 @@ pub struct StreamConfig {
     pub camera: Option<CameraConfig>,
     /// The source of depth beside the pictures.
     pub depth: Option<DepthConfig>,
-    /// At least one view; names are unique.
+    /// The views, at least one; names are unique.
     #[serde(rename = "view")]
     pub views: Vec<ViewConfig>,
-    /// What no log, error or listing may show of it.
+    /// Texts of the stream that no log, error or listing may show.
     #[serde(skip)]
     pub secrets: Secrets,
 }
@@ -285,7 +287,7 @@ pub struct ViewConfig {
     pub channels: Vec<String>,
     /// The depth that is published with the tokens; only with [`StreamConfig::depth`].
     pub depth: DepthDetail,
-    /// Whether the boxes of its tokens in space are published; only with that and [`StreamConfig::camera`].
+    /// Whether the boxes of the tokens in space are published; only with [`StreamConfig::depth`] and [`StreamConfig::camera`].
     pub boxes: bool,
     /// Where the view looks.
     pub gaze: GazeConfig,
@@ -307,10 +309,10 @@ pub struct GazeConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PublishChoice {
-    /// With or without readers, so that a new reader finds a fresh frame at once.
+    /// Always, even without readers, so that a new reader finds a fresh frame at once.
     #[default]
     Always,
-    /// Only with subscribers. Nothing is computed for a stream if none of its views has any.
+    /// Only while there are subscribers. Nothing is computed for a stream if no view has any.
     WhenRead,
 }
 
@@ -339,7 +341,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// As for these.
+    /// As for [`load`](Self::load) and [`load_with`](Self::load_with).
     pub fn reload(path: &Path, directory: Option<&Path>) -> Result<Self, ConfigError> {
         let (config, mistakes) = Self::parse_files(&read_text(path)?, path, directory)?;
         ConfigError::refused(mistakes).map(|()| config)
@@ -357,8 +359,8 @@ impl Config {
         ConfigError::refused(mistakes).map(|()| config)
     }
 
-    /// As [`load`](Config::load), or with a directory [`load_with`](Config::load_with), but returns mistakes beside the
-    /// configuration that is left without them, so that its sources can be checked, too. Streams without their variables, or without a
+    /// Loads as [`load`](Config::load), or with a directory as [`load_with`](Config::load_with), but returns the mistakes beside the
+    /// valid rest of the configuration, so that its sources can be checked, too. Streams without their variables, or without a
     /// source, are left out.
     ///
     /// # Errors
@@ -460,7 +462,7 @@ impl Config {
         self.streams.iter().map(|stream| (stream.name.clone(), file.to_owned())).collect()
     }
 
-    /// What no log, error or listing may show of it, without its [streams](StreamConfig::secrets).
+    /// Texts that no log, error or listing may show, without those of the [streams](StreamConfig::secrets).
     pub fn secrets(&self) -> &Secrets {
         &self.secrets
     }
@@ -600,7 +602,7 @@ impl ViewConfig {
         self.slots.map_or_else(|| default_slot_count(self.frame_bytes()), |slots| slots as usize)
     }
 
-    /// What a frame costs to make, as so many bytes of texels that take as long.
+    /// Cost of a frame, as the number of bytes of texels that take as long.
     pub fn frame_cost(&self) -> usize {
         let side = self.format.patch_side as usize;
         let depth =

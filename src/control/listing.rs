@@ -78,10 +78,10 @@ pub struct StreamSnapshot<Detail, View> {
     pub stuck: Option<StuckListing>,
     /// State of change detection; absent before the first frame.
     pub change: Option<ChangeListing>,
-    /// What only one of the two answers has.
+    /// The fields that only one of the two answers, listing or statistics, has.
     #[serde(flatten)]
     pub detail: Detail,
-    /// Its views, in the order of the configuration.
+    /// Views of the stream, in the order of the configuration.
     pub views: Vec<View>,
 }
 
@@ -89,7 +89,7 @@ pub struct StreamSnapshot<Detail, View> {
 pub type StreamListing = StreamSnapshot<StreamInput, ViewListing>;
 
 impl StreamListing {
-    /// What an operator should know of it, most important first; the same words for all streams that it is true of.
+    /// What an operator should know about the stream, most important first. The words do not depend on the stream.
     pub fn reasons(&self) -> Vec<String> {
         let depth = self.detail.depth.as_ref().filter(|depth| !depth.reason.is_empty());
         let depth = depth.map(|depth| format!("depth is {}: {}", depth.state, depth.reason));
@@ -114,7 +114,7 @@ pub struct StreamInput {
     /// Width and height of a pixel as it is meant to be shown; absent before the first frame.
     #[serde(default)]
     pub pixel_aspect: Option<[u32; 2]>,
-    /// What its samples mean; absent before the first frame.
+    /// Colorimetry of the samples; absent before the first frame.
     #[serde(default)]
     pub color: Option<Colorimetry>,
     /// The samples of 16-bit gray that become black and white; absent if it is not.
@@ -144,9 +144,9 @@ pub struct DepthListing {
 pub struct MaskListing {
     /// Name of the mask.
     pub name: String,
-    /// Its corners x, y as shares of the picture's width and height, to five digits.
+    /// Corners x, y of the mask as shares of the picture's width and height, to five digits.
     pub points: Vec<[f64; 2]>,
-    /// Whether it is one of the configuration, and not set at run time.
+    /// Whether the mask belongs to the configuration; otherwise it was set at run time.
     #[serde(rename = "configured")]
     pub is_configured: bool,
 }
@@ -183,8 +183,8 @@ const FRAMES_TO_JUDGE: u64 = 30;
 const DIRTY_SHARE_MAX: f64 = 0.9;
 
 impl ChangeListing {
-    /// What to do where more than nine of ten tiles are dirty in the average frame of a stream with these counts, so that
-    /// hardly a token can be reused: the share, and the remedy.
+    /// Share of dirty tiles in the average frame of a stream with these counts, and the remedy, if more than nine of ten tiles are
+    /// dirty, so that hardly a token can be reused.
     pub fn reuse_remedy(&self, counts: &StreamCounts) -> Option<(f64, &'static str)> {
         let tiles = counts.frames_published * self.tile_count;
         if counts.frames_published < FRAMES_TO_JUDGE || tiles == 0 {
@@ -225,27 +225,27 @@ pub struct ViewListing {
     pub publish: String,
     /// The client that opened it, for the life of its connection; absent for views of the configuration.
     pub opened_by: Option<String>,
-    /// Epoch of its current segment; absent before the first frame.
+    /// Epoch of the view's current segment; absent before the first frame.
     pub epoch: Option<Epoch>,
-    /// Where it looks; empty before the first frame.
+    /// Where the view looks; empty before the first frame.
     pub fixations: Vec<Fixation>,
-    /// Its last fixations, at most 16, in the order in which they were chosen.
+    /// The last fixations, at most 16, in the order in which they were chosen.
     pub scanpath: Vec<Fixation>,
     /// The client that steers the view.
     pub steering: SteeringListing,
     /// The maps that clients have injected, by name.
     #[serde(default)]
     pub channels: Vec<ChannelListing>,
-    /// Counts of notices to its subscribers.
+    /// Counts of notices to the view's subscribers.
     #[serde(default)]
     pub notices: NoticeCounts,
     /// Frames that a view opened by a client skipped because the next frame was waiting already.
     #[serde(default)]
     pub frames_shed: u64,
-    /// Tokens that it has published.
+    /// Tokens that the view has published.
     #[serde(default)]
     pub tokens_published: u64,
-    /// Those of them that were in the frame before too, at the same place and with the same bytes.
+    /// Published tokens that were in the frame before too, at the same place and with the same bytes.
     #[serde(default)]
     pub tokens_kept: u64,
 }

@@ -48,7 +48,7 @@ pub enum AdminRequest {
         /// Names of the masks to clear.
         #[serde(default)]
         clear: Vec<String>,
-        /// Those that are set; one of the same name is replaced.
+        /// Masks to set; each replaces the mask of the same name.
         #[serde(default)]
         set: Vec<Mask>,
     },

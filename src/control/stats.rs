@@ -53,15 +53,15 @@ pub type StreamStats = StreamSnapshot<StreamPace, ViewStats>;
 pub struct StreamPace {
     /// The most by which a camera sample differs from the newest frame's, in steps of 8 bits; absent before the first frame.
     pub sample_bound: Option<u64>,
-    /// The most by which a channel of a texel differs from the one made of the newest frame; absent before the first.
+    /// The most by which a channel of a published texel differs from the texel made of the newest frame; absent before the first frame.
     pub rgb_bound: Option<u64>,
-    /// Thousandths of pixels a second that the middle of the picture moves by; absent if that is not known.
+    /// Speed of the middle of the picture, in thousandths of pixels a second; absent if it is not known.
     #[serde(default)]
     pub picture_speed: Option<u64>,
     /// Time since the capture of the newest frame that was published or that no view took, in nanoseconds; absent before
     /// the first.
     pub newest_age_ns: Option<u64>,
-    /// From the capture of that frame until it left the pipeline, in nanoseconds; absent before the first.
+    /// Time from the capture of the frame of `newest_age_ns` until it left the pipeline, in nanoseconds; absent before the first frame.
     #[serde(default)]
     pub newest_delay_ns: Option<u64>,
     /// Time from capture until all views had published.

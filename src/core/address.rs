@@ -21,7 +21,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// What is wrong with it, and what is expected, without any part of the address.
+    /// What is wrong with the address, and what is expected, without any part of the address.
     pub fn of(address: &str) -> Result<Self, &'static str> {
         let (scheme, rest) = address.split_once("://").ok_or(NO_SCHEME)?;
         let (scheme, default_port) = SCHEMES

@@ -26,17 +26,17 @@ pub enum BackendChoice {
     Vulkan,
 }
 
-/// Where frames are to be compared with the resident copy. What is found is the same.
+/// Where frames are to be compared with the resident copy. The changes that are found do not depend on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum ChangeOn {
-    /// On an integrated GPU, where the backend runs on one, otherwise on the CPU.
+    /// The GPU, if it is integrated and the backend runs on it, otherwise the CPU.
     #[default]
     Auto,
     /// The CPU compares frames.
     Cpu,
-    /// On the device that keeps the pyramid, which must share the CPU's memory.
+    /// The device that keeps the pyramid, which must share the CPU's memory.
     Gpu,
 }
 

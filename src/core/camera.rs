@@ -18,13 +18,13 @@ pub const FRAME_BYTES_MAX: usize = 63;
 /// A calibrated pinhole camera.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Calibration {
-    /// Width and height of the pictures that it was calibrated with, in pixels.
+    /// Width and height in pixels of the pictures of the calibration.
     pub extent: Extent,
-    /// The camera matrix, row by row, in pixels of those pictures. As ROS has it: the centre of the first pixel lies at (0, 0).
+    /// The camera matrix, row by row, in pixels of the pictures of the calibration. As in ROS, the centre of the first pixel lies at (0, 0).
     pub k: [f64; 9],
     /// Name of the distortion model, such as `plumb_bob`.
     pub distortion: String,
-    /// Its coefficients, in the order of `D` of `camera_info`.
+    /// Coefficients of the distortion, in the order of `D` of `camera_info`.
     pub coefficients: Vec<f64>,
 }
 
@@ -35,14 +35,14 @@ pub struct Camera {
     pub calibration: Calibration,
     /// Name of the frame of reference of its rays: x right, y down, z forward.
     pub optical_frame: String,
-    /// The frame of reference that it is fixed in, and rows of [R | t] from the optical frame to that one, in metres; `None` if unknown.
+    /// The frame of reference that the camera is fixed in, and rows of [R | t] from the optical frame to it, in metres; `None` if unknown.
     pub mount: Option<(String, [f64; 12])>,
-    /// What the pipeline does to the calibrated picture.
+    /// Changes of the calibrated picture in the pipeline.
     pub edit: Edit,
 }
 
-/// What a pipeline does to the calibrated picture: cuts, mirrors and turns it, in this order, and scales what is left to
-/// the source.
+/// Changes of the calibrated picture in a pipeline, which crops, mirrors and turns it, in this order, and scales the result
+/// to the size of the source.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Edit {
     /// The crop: left, top, width and height in pixels; `None` for the whole picture.

@@ -20,13 +20,13 @@ pub struct ChangeConfig {
 }
 
 impl ChangeConfig {
-    /// Whether a token keeps its texels while none of them moves by more than the threshold. Where that is always 0, each token over a
-    /// tile that changes is published again.
+    /// Whether a token keeps its texels while none of them changes by more than the threshold. If the threshold is always 0, each token
+    /// over a tile that changes is published again.
     pub fn keeps_tokens(&self) -> bool {
         self.threshold != Threshold::Fixed(0)
     }
 
-    /// It for a source whose samples are exact, or are not.
+    /// The configuration with the threshold for a source whose samples are exact, or are not.
     #[must_use]
     pub fn for_source(self, is_exact: bool) -> Self {
         let threshold = match self.threshold {
@@ -45,12 +45,12 @@ impl ChangeConfig {
 pub enum Threshold {
     /// A fixed difference, in steps of 8 bits.
     Fixed(u8),
-    /// As many as the noise of the camera, and lamps that flicker, need.
+    /// As many steps as the noise of the camera and flickering lamps need.
     Auto {
         /// The most steps.
         limit: u8,
     },
-    /// None for a source whose samples are exact: pictures, and what no lossy codec made. For others, as [`Auto`](Self::Auto).
+    /// 0 for a source whose samples are exact: still pictures, and clips without a lossy codec. For others, as [`Auto`](Self::Auto).
     BySource {
         /// The most steps.
         limit: u8,

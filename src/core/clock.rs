@@ -35,12 +35,12 @@ impl Span {
         Self { start_ns, end_ns: monotonic_ns() }
     }
 
-    /// From the end of this one until now.
+    /// The span from the end of this one until now.
     pub fn next(self) -> Self {
         Self::since(self.end_ns)
     }
 
-    /// From the start of this one to the end of a later one; if either is [`NONE`](Self::NONE), the other.
+    /// The span from the start of this one to the end of a later one; if either is [`NONE`](Self::NONE), the other one.
     pub fn through(self, later: Self) -> Self {
         match (self, later) {
             (Self::NONE, span) | (span, Self::NONE) => span,
@@ -48,7 +48,7 @@ impl Span {
         }
     }
 
-    /// Its first `share`, 0 to 1, and the rest.
+    /// The first `share` of the span, 0 to 1, and the rest.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

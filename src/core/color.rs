@@ -121,7 +121,7 @@ crate::codes!(Transfer {
 });
 
 impl Transfer {
-    /// Its common name, if it is one of high dynamic range (HDR).
+    /// Common name of a transfer function of high dynamic range (HDR); `None` for others.
     pub const fn hdr_name(self) -> Option<&'static str> {
         match self {
             Self::Smpte2084 => Some("PQ"),
@@ -131,7 +131,7 @@ impl Transfer {
     }
 }
 
-/// What samples mean, and which of that the caps of the source do not say.
+/// The meaning of samples, and which parts of it were assumed because the caps of the source leave them open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Colorimetry {
     /// Matrix of Y'CbCr; `None` for RGB.
@@ -155,13 +155,13 @@ impl Colorimetry {
         }
     }
 
-    /// What was chosen because the caps do not say it: `matrix`, `range`, or both.
+    /// Names of the parts that were assumed because the caps leave them open: `matrix`, `range`, or both.
     fn assumed(self) -> Vec<&'static str> {
         let assumed = [(self.is_matrix_assumed, "matrix"), (self.is_range_assumed, "range")];
         assumed.into_iter().filter(|(is_assumed, _)| *is_assumed).map(|(_, name)| name).collect()
     }
 
-    /// `PQ` or `HLG`, if it is one of these.
+    /// Name of the transfer function, if it is `PQ` or `HLG`.
     pub fn hdr_name(self) -> Option<&'static str> {
         self.transfer.and_then(Transfer::hdr_name)
     }

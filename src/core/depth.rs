@@ -37,7 +37,7 @@ crate::names!(DepthFormat {
     Gray16Le = "GRAY16_LE", Gray16Be = "GRAY16_BE", Float32Le = "float32",
 });
 
-/// What the samples of a depth picture mean.
+/// The meaning of the samples of a depth picture.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DepthScale {
     /// Metres of the sample 1.
@@ -151,7 +151,7 @@ pub struct DepthStamp {
     pub frame_seq: u64,
 }
 
-/// What a view publishes of depth.
+/// The depth that a view publishes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(

@@ -24,7 +24,7 @@ const PARTS: u32 = 8;
 /// Parts into which each side of where it goes is cut to turn the rays through a lens.
 const LATTICE_PARTS: u32 = 24;
 
-/// How the camera moved, as a client says it.
+/// Motion of the camera, as a client states it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum EgoMotion {
     /// Row by row: takes (x, y, 1) in source pixels of then to source pixels of now, times any factor. One that mirrors the picture is no
@@ -69,7 +69,7 @@ impl fmt::Display for EgoMotionError {
 
 impl std::error::Error for EgoMotionError {}
 
-/// From the pixels of a frame of then to those of now, and back.
+/// Takes pixels of an earlier frame ("then") to pixels of the present picture ("now"), and back.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EgoTransform {
     image: Extent,
@@ -92,7 +92,7 @@ enum PlaneMap {
 type Matrix = [[f64; 3]; 3];
 
 impl EgoTransform {
-    /// That of an ego motion, in pictures of `image` pixels. `rays` are those of the camera for such pictures, where they are known.
+    /// The transform of an ego motion, in pictures of `image` pixels. `rays` are the rays of the camera for such pictures, if they are known.
     ///
     /// # Errors
     ///
@@ -175,7 +175,7 @@ impl EgoTransform {
         }
     }
 
-    /// Place of then for a place of now: the inverse.
+    /// Where a place of now was then, in the picture or beside it: the inverse of [`carried`](Self::carried).
     fn carried_back(&self, place: (f64, f64)) -> Option<(f64, f64)> {
         match &self.map {
             PlaneMap::Homography { then_from_now, .. } => projected(then_from_now, place),
@@ -195,7 +195,7 @@ impl EgoTransform {
 /// two nodes.
 struct Lattice {
     region: Region,
-    /// Row by row.
+    /// Place of then for each node, row by row.
     then: Vec<Option<(f64, f64)>>,
 }
 

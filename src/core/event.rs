@@ -69,11 +69,11 @@ pub struct Event {
     pub phase: Phase,
     /// `frame_seq` of the frame at which the event is reported, once it has lasted long enough.
     pub frame: u64,
-    /// `frame_seq` of the frame from which on it holds; of an end, the frame with which it began.
+    /// `frame_seq` of the frame with which the event began, also if this reports its end.
     pub since_frame: u64,
     /// Place in source pixels; `None` for the whole picture.
     pub region: Option<Region>,
-    /// How strong it is; `docs/guide/events.md` gives the unit of each kind.
+    /// Strength of the event; `docs/guide/events.md` gives the unit of each kind.
     pub value: f64,
 }
 

@@ -41,7 +41,7 @@ pub struct PlaneShape {
 }
 
 impl PixelFormat {
-    /// Whether its samples are already R, G and B.
+    /// Whether the samples of the format are R, G and B.
     pub const fn is_rgb(self) -> bool {
         matches!(self, Self::Rgb | Self::Bgr) || self.has_fourth_byte()
     }
@@ -102,7 +102,7 @@ impl<'a> Plane<'a> {
         &self.bytes[y * self.stride..][..row_bytes]
     }
 
-    /// It, if it holds `rows` rows of `row_bytes` bytes; or else the bytes that these need, at most [`usize::MAX`].
+    /// The plane, if it holds `rows` rows of `row_bytes` bytes; otherwise the bytes that they need, at most [`usize::MAX`].
     pub(crate) fn checked(mut self, rows: usize, row_bytes: usize) -> Result<Self, usize> {
         if rows == 1 && row_bytes <= self.stride {
             // A single row has no next row, so any stride is valid.
@@ -118,7 +118,7 @@ impl<'a> Plane<'a> {
 pub struct FrameError(String);
 
 impl FrameError {
-    /// A picture was asked for its depth, or depth for its picture.
+    /// The error that a picture was read as depth, or depth as a picture.
     pub fn other_content() -> Self {
         Self("a frame of other content than was asked for".to_owned())
     }
@@ -128,7 +128,7 @@ impl FrameError {
         Self(format!("unsupported frame size: {extent} pixels (expected sides of 1 to {most})"))
     }
 
-    /// Of a frame described by `name`, whose plane `index` ends before its last sample: that needs `needed` bytes.
+    /// The error that plane `index` of a frame described by `name` ends before its last sample, for which it needs `needed` bytes.
     pub(crate) fn too_short(name: &str, index: usize, plane: Plane<'_>, needed: usize) -> Self {
         let Plane { bytes, stride } = plane;
         let len = bytes.len();
@@ -146,7 +146,7 @@ impl fmt::Display for FrameError {
 
 impl std::error::Error for FrameError {}
 
-/// What all frames of a stream share until its caps change; resident copies and pyramids are built for it.
+/// Format, colour and extent, which all frames of a stream share until its caps change. Resident copies and pyramids are built for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameKind {
     /// Memory layout of the samples.
@@ -303,7 +303,7 @@ pub struct FrameStamp {
     /// Source of the capture time.
     pub capture_clock: CaptureClock,
     /// Bound of the error of CLOCK_REALTIME when the frame arrived, in nanoseconds, as the kernel's clock discipline promises; 0 if
-    /// it promises nothing, and where the capture time is not that of this clock.
+    /// it promises nothing, and if the capture time is of another clock.
     pub capture_error_ns: u64,
     /// How often CLOCK_REALTIME was set since the process started: between two frames with different numbers it jumped.
     pub clock_steps: u64,
@@ -354,17 +354,17 @@ impl FrameTime {
 pub struct PictureMotion {
     /// `frame_seq` of the frame, not 0.
     pub frame_seq: u64,
-    /// Rows of a 2 x 3 matrix: from (x, y, 1) in source pixels of the frame that the stream took before it to source pixels of it.
+    /// Rows of a 2 x 3 matrix: from (x, y, 1) in source pixels of the frame that the stream took before to source pixels of this frame.
     pub now_from_before: [f32; 6],
 }
 
 /// Frames whose times and motion are kept one by one.
 pub const NEWEST_KEPT: usize = 64;
 
-/// For how long times and motion are kept at least: language models answer late.
+/// Shortest time for which times and motion are kept: language models answer late.
 pub const KEPT_NS: u64 = 10_000_000_000;
 
-/// Most frames whose times are kept: above 100 frames a second, some of those before the newest are left out.
+/// Most frames whose times are kept: above 100 frames a second, some frames before the [newest](NEWEST_KEPT) are left out.
 const TIMES_MAX: usize = 1024;
 
 /// Times of the newest frames: of at least 64, and of at least ten seconds. All memory is allocated at construction.
@@ -378,9 +378,9 @@ impl Default for FrameTimes {
 }
 
 impl FrameTimes {
-    /// Adds the newest.
+    /// Adds the newest frame.
     pub fn push(&mut self, at: FrameTime) {
-        // The first that is kept was ten seconds ago, or longer; one of before a jump back counts as older.
+        // The first kept time is at least ten seconds old. A time before a jump back counts as older.
         let is_over = |kept: &FrameTime| {
             kept.time_ns.saturating_add(KEPT_NS) <= at.time_ns || at.time_ns < kept.time_ns
         };
@@ -402,7 +402,7 @@ impl FrameTimes {
         }
     }
 
-    /// `frame_seq` of the oldest frame of which something is known; `None` before the first.
+    /// `frame_seq` of the oldest frame whose time is kept; `None` before the first.
     pub fn oldest(&self) -> Option<u64> {
         self.0.front().map(|at| at.frame_seq)
     }
@@ -412,12 +412,12 @@ impl FrameTimes {
         self.0.is_empty()
     }
 
-    /// The time of frame `frame_seq`, or of the last one before it that there was; `None` if it is older than those that are kept.
+    /// The time of frame `frame_seq`, or if it was left out of the last frame before it; `None` if it is older than all kept frames.
     pub fn time_ns(&self, frame_seq: u64) -> Option<u64> {
         self.0.iter().rev().find(|at| at.frame_seq <= frame_seq).map(|at| at.time_ns)
     }
 
-    /// `frame_seq` of the first of those that are kept that was not before `time_ns`, where times do not jump.
+    /// `frame_seq` of the first kept frame that was not before `time_ns`, if times do not jump.
     pub fn first_since(&self, time_ns: u64) -> Option<u64> {
         self.0.iter().find(|at| time_ns <= at.time_ns).map(|at| at.frame_seq)
     }

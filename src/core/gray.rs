@@ -16,10 +16,10 @@ pub struct GrayRange {
     high: u16,
 }
 
-/// The narrowest range that is chosen automatically: every sample has a level of its own.
+/// Width of the narrowest range that is chosen automatically: every sample in it gets a level of its own.
 const NARROWEST: u16 = 255;
 
-/// Of this many samples the smallest and the largest are left out of an automatic range: a sensor has dead pixels.
+/// Samples for each outlier, the smallest and the largest of them, that an automatic range leaves out: a sensor has dead pixels.
 const SAMPLES_PER_OUTLIER: usize = 1000;
 
 impl GrayRange {
@@ -64,13 +64,13 @@ impl fmt::Display for GrayRange {
     }
 }
 
-/// How the range is chosen where it is not left at [`GrayRange::FULL`].
+/// How a range other than [`GrayRange::FULL`] is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 #[cfg_attr(feature = "serde", serde(try_from = "ConfigValue", into = "ConfigValue"))]
 pub enum GrayScaling {
-    /// It is that of the first frame, or of each picture that is taken alone, without the outermost thousandth of its samples at
-    /// either end, and at least 255 wide.
+    /// The range of the samples of the first frame, or of each picture that is taken alone, without the outermost thousandth at either
+    /// end, and at least 255 wide.
     Auto,
     /// A given range.
     Fixed(GrayRange),
@@ -113,7 +113,7 @@ impl From<GrayScaling> for ConfigValue {
     }
 }
 
-/// How often each sample is in a picture.
+/// How often each sample occurs in a picture.
 struct SampleCounts {
     of: Vec<u32>,
     total: usize,
@@ -156,9 +156,9 @@ impl SampleCounts {
 /// Different samples of a picture that became equal under the default range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GrayLoss {
-    /// Different samples.
+    /// Number of different samples.
     pub samples: usize,
-    /// Different levels of 8 bits that they became.
+    /// Number of different levels of 8 bits that the samples became.
     pub levels: usize,
     /// A range that would keep more samples.
     pub suggested: GrayRange,
@@ -180,9 +180,9 @@ impl fmt::Display for GrayLoss {
 pub struct GrayScale {
     /// The samples that become 0 and 255.
     pub range: GrayRange,
-    /// What is worth a warning; `None` where somebody has chosen the range.
+    /// The loss to warn of; `None` if nothing is lost, or somebody has chosen the range.
     pub loss: Option<GrayLoss>,
-    /// 8 bits for each sample.
+    /// The level of 8 bits for each sample.
     levels: Box<[u8]>,
 }
 

@@ -1,5 +1,5 @@
-//! What a JPEG says before it is decoded: where it ends, how large it is, and how it is turned. Decoders show the part of a cut one that
-//! is there, and gray below it.
+//! Reads from a JPEG without decoding it where it ends, how large it is, and how it is turned. Decoders show the part of a cut picture
+//! that is there, and gray below it.
 
 use std::io::{self, BufRead, ErrorKind};
 
@@ -55,7 +55,7 @@ pub fn has_end(jpeg: impl BufRead) -> io::Result<bool> {
     outline(jpeg).map(|outline| outline.bytes.is_some())
 }
 
-/// What a picture says of itself before its first scan.
+/// The header of a picture, which comes before its first scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameHeader {
     /// Size of the picture.
@@ -65,7 +65,7 @@ pub struct FrameHeader {
 }
 
 impl FrameHeader {
-    /// That of a picture that begins with SOI; `None` if these bytes end before it, or are damaged.
+    /// The header of a picture that begins with SOI; `None` if the bytes end before the header, or are damaged.
     pub fn of(jpeg: &[u8]) -> Option<Self> {
         let mut rest = jpeg.strip_prefix(&[0xFF, SOI])?;
         loop {

@@ -27,8 +27,8 @@ pub struct Mask {
         serde(deserialize_with = "crate::value::checked::<crate::value::Name, _, _>")
     )]
     pub name: String,
-    /// Its corners x, y in order, 3 to [`CORNERS_MAX`], as shares of the picture's sides from its top left: 0 to 1. Where sides
-    /// cross, what they go around counts as inside, whichever way.
+    /// Corners x, y of a polygon in order, 3 to [`CORNERS_MAX`], as shares of the picture's sides from its top left: 0 to 1. If sides
+    /// cross, the mask covers everything that they enclose, in either direction.
     #[cfg_attr(
         feature = "serde",
         serde(deserialize_with = "crate::value::checked::<crate::value::Corners, _, _>")
@@ -74,14 +74,14 @@ pub fn check_corners(points: &[[f64; 2]]) -> Result<(), String> {
     Err("invalid mask: the corners lie on one line (expected an area)".to_owned())
 }
 
-/// What masks fill in frames of one kind.
+/// The samples that masks fill in frames of one kind.
 ///
-/// A pixel is filled if a mask covers some of its area, and so are the pixels that it shares a sample of chroma with: nothing of
-/// what is behind a mask is left in a sample, and no pixel is half filled.
+/// A pixel is filled if a mask covers a part of its area, and so are the pixels with which it shares a sample of chroma: no sample
+/// keeps anything from behind a mask, and no pixel is half filled.
 #[derive(Clone, Debug)]
 pub struct MaskFill {
     kind: FrameKind,
-    /// For each plane of the format, from the top.
+    /// Filled bytes of each plane of the format, from the top.
     planes: [Vec<ByteRun>; 3],
     pixel_count: u64,
 }
@@ -322,7 +322,7 @@ fn cover(edges: &[Edge], row: u32, crossings: &mut Vec<(f64, i32)>, columns: &mu
 }
 
 impl Edge {
-    /// Where it crosses the horizontal line `y`, between its ends.
+    /// Column at which the edge crosses the horizontal line `y`, which is between its ends.
     fn x_at(&self, y: f64) -> f64 {
         let ([top_x, top_y], [bottom_x, bottom_y]) = (self.top, self.bottom);
         let part = (y - top_y) / (bottom_y - top_y);
@@ -330,11 +330,11 @@ impl Edge {
     }
 }
 
-/// How far from a pixel's edge, in pixels, a place counts as on it: far more than what rounding makes of a share of the picture, and
-/// far less than what a camera shows.
+/// Distance from a pixel's edge, in pixels, up to which a place counts as on it: far more than rounding moves a share of the picture, and
+/// far less than a camera resolves.
 const ON_EDGE: f64 = 1e-6;
 
-/// A place on a pixel's edge that rounding has moved off it; others stay.
+/// Moves a place that rounding has moved off a pixel's edge back onto it; other places stay.
 fn snapped(place: f64) -> f64 {
     if (place - place.round()).abs() < ON_EDGE { place.round() } else { place }
 }

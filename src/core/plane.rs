@@ -1,4 +1,4 @@
-//! Planes: the arrays that a view publishes, with one item per token, or with as many as cells and channels ask for.
+//! Planes: the arrays that a view publishes. Most have one item per token, others a fixed number of items.
 
 use crate::geometry::extent::Extent;
 use crate::geometry::tile::TILE_SIDE;
@@ -10,7 +10,7 @@ pub const PIXELS: &str = "pixels";
 /// Name of the plane of the relevance that the layout used for each token.
 pub const RELEVANCE: &str = "relevance";
 
-/// Name of the plane of what a scorer read: channels on the cells of the picture.
+/// Name of the plane of channels, on the cells of the picture, that a scorer read.
 pub const CHANNELS: &str = "channels";
 
 /// Name of the plane of depth: nearest, mean and share of known depth.
@@ -27,11 +27,11 @@ pub const TILES: &str = "tiles";
 pub struct PlaneSpec {
     /// Name of the plane.
     pub name: &'static str,
-    /// Axes, one letter each: `NCHW` is token, channel, row, column. Items are tokens where it begins with `N`.
+    /// Axes, one letter each: `NCHW` is token, channel, row, column. The items are tokens if it begins with `N`.
     pub order: &'static str,
     /// Element type.
     pub dtype: DType,
-    /// Number of items, where they are not the tokens.
+    /// Number of items; `None` if the items are tokens.
     pub count: Option<u32>,
     /// Length of each axis after the first; elements are packed, the last axis varies fastest.
     pub item_shape: Vec<u32>,
@@ -76,8 +76,8 @@ impl PlaneSpec {
         Self { name: BOXES, order: "NC", dtype: DType::F32, count: None, item_shape: vec![6] }
     }
 
-    /// For each tile of a source of `extent` the number of a frame, a u64 as eight bytes, because readers refuse segments with number
-    /// formats that they do not know: `[rows, columns, 8]`.
+    /// The number of a frame for each tile of a source of `extent`: `[rows, columns, 8]`. The number is a u64 as eight bytes, because
+    /// readers refuse segments with number formats that they do not know.
     pub fn tiles(extent: Extent) -> Self {
         let grid = extent.in_cells(TILE_SIDE);
         let item_shape = vec![grid.width, 8];

@@ -14,7 +14,7 @@ pub struct RateLimit {
 }
 
 impl RateLimit {
-    /// One frame per `interval`.
+    /// A limit of one frame per `interval`.
     pub fn new(interval: Duration) -> Self {
         Self { interval_ns: u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX), due_ns: None }
     }

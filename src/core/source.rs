@@ -1,4 +1,4 @@
-//! Where the frames of a stream come from, and how they are taken.
+//! Sources: where the frames of a stream come from, and how they are taken.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -83,20 +83,20 @@ pub struct SourceSpec {
         serde(deserialize_with = "checked::<Whole<1, 268_435_456>, _, _>")
     )]
     pub max_pixels: u32,
-    /// R, G and B behind what is transparent, unless the source is live.
+    /// R, G and B behind transparent pixels, unless the source is live.
     #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Color, _, _>"))]
     pub background: [u8; 3],
     /// Whether pictures are scaled so that their pixels are square.
     pub square_pixels: bool,
     /// Whether the pictures are interlaced, whatever their source says.
     pub interlaced: bool,
-    /// What black and white are, whatever the source says; `None` as it says.
+    /// Which samples are black and white, whatever the source says; `None` to use what it says.
     #[cfg_attr(
         feature = "serde",
         serde(skip_serializing_if = "Option::is_none", deserialize_with = "color_range")
     )]
     pub range: Option<ColorRange>,
-    /// The matrix of pictures in Y'CbCr, whatever the source says; `None` as it says.
+    /// The matrix of pictures in Y'CbCr, whatever the source says; `None` to use what it says.
     #[cfg_attr(
         feature = "serde",
         serde(skip_serializing_if = "Option::is_none", deserialize_with = "color_matrix")
@@ -245,7 +245,7 @@ fn milliseconds_or_0<S: Serializer>(
 pub enum Isolation {
     /// The process that takes the frames.
     None,
-    /// In a process of its own, with limits.
+    /// A process of its own, with limits.
     #[default]
     Process,
 }
@@ -255,10 +255,10 @@ pub enum Isolation {
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 #[cfg_attr(feature = "serde", serde(default))]
 pub struct SourceLimits {
-    /// Most MiB of its heap, its stacks and what it shares beyond its frames, 64 to 65536.
+    /// Most MiB of the heap, the stacks and the shared memory of the process, without its frames, 64 to 65536.
     #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Whole<64, 65_536>, _, _>"))]
     pub memory_mib: u32,
-    /// Its niceness, 0 to 19: it gets less processor time than processes of a smaller one.
+    /// Niceness of the process, 0 to 19: it gets less processor time than processes of a smaller niceness.
     #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Whole<0, 19>, _, _>"))]
     pub nice: u32,
 }
@@ -273,7 +273,7 @@ impl Default for SourceLimits {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub enum Content {
-    /// Pictures; what is not readable is converted.
+    /// Pictures; formats that cannot be read are converted.
     #[default]
     Pictures,
     /// Depth; other content cannot be converted to it.
@@ -291,7 +291,7 @@ pub enum SourceChoice {
     Shorthand(String),
     /// `pipeline`: a gst-launch description that ends in `appsink name=frames`.
     Pipeline(String),
-    /// `pipeline_file`: a file with such a description.
+    /// `pipeline_file`: a file with a gst-launch description.
     PipelineFile(PathBuf),
 }
 
@@ -366,7 +366,7 @@ impl ShorthandKind {
         }
     }
 
-    /// Whether it may have an end, and wait for its consumer.
+    /// Whether a source of this kind may have an end, and can wait for its consumer.
     pub fn is_clip(self) -> bool {
         matches!(self, Self::Http | Self::File)
     }
@@ -382,7 +382,7 @@ pub enum Tls {
     Verify,
     /// Any certificate is taken.
     Insecure,
-    /// By the certificate authorities of a PEM file, or the server's own certificate.
+    /// The certificate authorities, or the server's own certificate, in a PEM file.
     CaFile(PathBuf),
 }
 
@@ -439,10 +439,10 @@ pub enum Pace {
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 #[cfg_attr(feature = "serde", serde(try_from = "ConfigValue", into = "ConfigValue"))]
 pub enum Orientation {
-    /// As their tags say: the matrix of an MP4 file, the EXIF data of a JPEG.
+    /// By the tags of the source: the matrix of an MP4 file, the EXIF data of a JPEG.
     #[default]
     Auto,
-    /// As they are stored, whatever their tags say.
+    /// As stored, whatever the tags say.
     Degrees0,
     /// A quarter to the right.
     Degrees90,

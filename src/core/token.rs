@@ -51,7 +51,7 @@ impl DType {
     }
 }
 
-/// What a texel without a real pixel is.
+/// Value of a texel without a real pixel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
@@ -59,7 +59,7 @@ pub enum Outside {
     /// The nearest texel of the token's grid that has one.
     #[default]
     Edge,
-    /// 0: the mean of a normalised view.
+    /// The number 0, which is the mean of a normalised view.
     Mean,
 }
 
@@ -73,7 +73,7 @@ pub enum Rounding {
     /// Round to the nearest value, half up.
     #[default]
     HalfUp,
-    /// Down.
+    /// Round down.
     Floor,
 }
 
@@ -121,7 +121,7 @@ pub struct Normalisation {
 impl Normalisation {
     /// 0..=255 as it is.
     pub const NONE: Self = Self { mean: [0.0; 3], std: [1.0 / 255.0; 3] };
-    /// 0..=1.
+    /// The range 0..=1.
     pub const UNIT: Self = Self { mean: [0.0; 3], std: [1.0; 3] };
     /// The statistics of ImageNet that torchvision's models expect.
     pub const IMAGENET: Self = Self { mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] };
@@ -143,7 +143,7 @@ impl Normalisation {
     ];
 }
 
-/// What one view's tokens look like in memory.
+/// Format of a view's tokens in memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(from = "text::FormatKeys"))]
@@ -155,7 +155,7 @@ pub struct TokenFormat {
     pub dtype: DType,
     /// Normalisation of 0..=255; [`Normalisation::NONE`] for [`DType::U8`].
     pub normalisation: Normalisation,
-    /// What a texel without a real pixel is.
+    /// Value of a texel without a real pixel.
     pub outside: Outside,
     /// Rounding of means to 8 bits.
     pub rounding: Rounding,

@@ -27,7 +27,7 @@ pub enum ConfigValue {
     List(Vec<ConfigValue>),
     /// A table.
     Table(BTreeMap<String, ConfigValue>),
-    /// What JSON has no type for: a date or a time.
+    /// A date or a time, for which JSON has no type.
     Date(()),
 }
 
@@ -54,12 +54,12 @@ impl fmt::Display for ConfigValue {
 }
 
 impl ConfigValue {
-    /// Why it is refused where only `allowed` may stand.
+    /// The message that the value is refused where only `allowed` may be.
     pub fn refused(&self, allowed: impl fmt::Display) -> String {
         format!("{self} is not allowed here; expected {allowed}")
     }
 
-    /// A number that is one.
+    /// The value as a finite number.
     pub fn number(&self) -> Option<f64> {
         match self {
             Self::Whole(number) => Some(*number as f64),
@@ -68,19 +68,19 @@ impl ConfigValue {
         }
     }
 
-    /// A list of `N` numbers.
+    /// The value as a list of `N` finite numbers.
     pub fn numbers<const N: usize>(&self) -> Option<[f64; N]> {
         let Self::List(list) = self else { return None };
         list.iter().map(Self::number).collect::<Option<Vec<_>>>()?.try_into().ok()
     }
 
-    /// A whole number that is not negative.
+    /// The value as a whole number from 0 on.
     pub fn whole(&self) -> Option<u32> {
         let Self::Whole(number) = self else { return None };
         u32::try_from(*number).ok()
     }
 
-    /// A string that says something.
+    /// The value as a string that is not blank.
     pub fn text(&self) -> Option<&str> {
         let Self::Text(text) = self else { return None };
         Some(text.as_str()).filter(|text| !text.trim().is_empty())
@@ -91,18 +91,18 @@ impl ConfigValue {
 ///
 /// # Errors
 ///
-/// As that type.
+/// The error of the type that checks it.
 pub fn checked<'de, T: Deserialize<'de> + Into<V>, V, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<V, D::Error> {
     T::deserialize(deserializer).map(Into::into)
 }
 
-/// [`checked`], of a key that need not be given.
+/// Reads as [`checked`] does the value of an optional key.
 ///
 /// # Errors
 ///
-/// As that type.
+/// The error of the type that checks it.
 pub fn optional<'de, T: Deserialize<'de> + Into<V>, V, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<V>, D::Error> {
@@ -218,7 +218,7 @@ newtype!(
 );
 
 newtype!(
-    /// A string that says something.
+    /// A string that is not blank.
     Text(String):
     "a string that is not empty",
     |given| given.text().map(str::to_owned)

@@ -18,13 +18,13 @@ use foveate_log::redact::redacted;
 use foveate_server::directory::StreamPort;
 use foveate_stats::StreamCounters;
 
-/// How long a frame waits at once, before the stream looks whether it should stop.
+/// How long a frame waits for depth before the stream checks whether to stop.
 const WAIT_SLICE: Duration = Duration::from_millis(100);
 
-/// Why files are not waited for.
+/// Reason if frames of files no longer wait for depth.
 const TOO_SLOW: &str = "the depth pipeline is too slow; the stream continues without depth";
 
-/// Why frames are published without depth that arrives.
+/// Reason if frames are published without depth although depth arrives.
 const APART: &str = "no depth picture within `bound_ms` of a frame: check their clocks, delays and the lengths of clips";
 
 /// Pictures of depth, paired with the frames of a stream.
@@ -178,7 +178,7 @@ impl DepthInlet {
         moment(stamp, by_stream_time, &mut self.frame_rounds)
     }
 
-    /// Where both are files, waits until the picture of a frame of `at` is known, while `goes_on`.
+    /// If pictures and depth both come from files, waits until it is known which depth picture a frame of `at` has, as long as `goes_on`.
     pub(super) fn wait(&mut self, at: Moment, port: &StreamPort, goes_on: impl Fn() -> bool) {
         let started_at = Instant::now();
         while let FrameWait::ForPicture { is_too_slow: was_too_slow, .. } = self.frame_wait

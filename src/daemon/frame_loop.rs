@@ -28,33 +28,37 @@ use foveate_source::Masks;
 /// How long the loop waits for a frame before it checks whether to stop.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Why a stream has no frames although its source delivers.
+/// Reason of a stall while the source delivers only damaged frames.
 const AWAITS_KEYFRAME: &str = "waiting for a keyframe; damaged frames are dropped";
 
-/// Changes of the format that are logged in a second.
+/// Most changes of the format that are logged in a second.
 const FORMATS_LOGGED_MAX: u32 = 5;
 
 /// Longest reason that a segment holds, in bytes.
 const REASON_BYTES: usize = 127;
 
+/// The frame loop of one stream: its source, its engine and its place in the directory.
 pub(super) struct FrameLoop {
     name: String,
     source: ReconnectingSource,
     depth: Option<DepthInlet>,
     stream: Stream,
     masks: Arc<Masks>,
-    /// Number of the change of the masks that the newest frame was filled by; 0 before the first.
+    /// Revision of the masks in the newest frame; 0 before the first frame.
     mask_revision: u64,
     port: StreamPort,
     view_thread: ViewThread,
-    /// Why it has to end, once it has to.
+    /// Set to the reason when the stream has to end.
     stop: Arc<OnceLock<&'static str>>,
     /// Time without a frame after which a stream that has delivered one is stalled.
     stall_timeout: Duration,
+    /// When the newest frame was published; `None` before the first.
     last_frame: Option<Instant>,
+    /// Whether readers were informed that no frames arrive; the next frame ends the stall.
     is_stalled: bool,
+    /// Whether the stall is reported as a wait for a keyframe, so that it is reported once.
     awaits_keyframe: bool,
-    /// The present second, and the formats that frames have changed to in it.
+    /// Start of the present second, and the number of format changes in it, for limiting their log lines.
     formats: (Instant, u32),
 }
 
@@ -112,7 +116,7 @@ impl FrameLoop {
 
     /// Runs until the source has ended or the stream is asked to stop, and informs readers and listings of the reason.
     pub(super) fn run(mut self) -> Result<(), StreamFailure> {
-        let frames = AssertUnwindSafe(|| self.frames());
+        let frames = AssertUnwindSafe(|| self.run_events());
         let result = panic::catch_unwind(frames).unwrap_or_else(|_| {
             tracing::error!(stream = self.name, "the frame loop panicked");
             Err(StreamFailure::Panicked)
@@ -129,8 +133,8 @@ impl FrameLoop {
         result.map(drop)
     }
 
-    /// Returns the reason for the end.
-    fn frames(&mut self) -> Result<&'static str, StreamFailure> {
+    /// Processes events of the source until the stream ends, and returns the reason.
+    fn run_events(&mut self) -> Result<&'static str, StreamFailure> {
         let counters = Arc::clone(self.port.counters());
         loop {
             if let Some(reason) = self.stop.get() {
@@ -146,8 +150,8 @@ impl FrameLoop {
         }
     }
 
-    /// Takes the depth that has arrived, and waits for that of a file if the frame does. Returns the moment by which the frame is
-    /// paired.
+    /// Takes depth pictures that have arrived. If both pipelines are files, waits for the picture of the frame. Returns the moment by which
+    /// the frame is paired.
     fn await_depth(&mut self, event: &SourceEvent) -> Moment {
         let Some(depth) = &mut self.depth else { return Moment::default() };
         depth.poll(&self.port);
@@ -161,8 +165,9 @@ impl FrameLoop {
         self.change_views();
         match event {
             SourceEvent::Frame(frame) => self.process_frame(&frame, depth_at)?,
-            SourceEvent::Lost(loss) => self.lose(&loss),
+            SourceEvent::Lost(loss) => self.report_loss(&loss),
             SourceEvent::Corrupted => self.await_keyframe(),
+            // `run_events` returns at the end and passes no such event.
             SourceEvent::Nothing | SourceEvent::Ended(_) => self.watch_for_stall(),
         }
         Ok(())
@@ -178,9 +183,9 @@ impl FrameLoop {
             self.port.counters().frames_refused.add(1);
             return Ok(());
         };
-        let changes = self.stream.backend_changes();
-        let has_other_masks = self.mask_revision != frame.mask_revision();
-        if has_other_masks {
+        let changes_before = self.stream.backend_changes();
+        let has_new_masks = self.mask_revision != frame.mask_revision();
+        if has_new_masks {
             self.stream.masks_changed(frame.masks().texels.as_deref(), stamp.frame_seq);
         }
         self.stream.set_live(self.source.is_live());
@@ -197,11 +202,11 @@ impl FrameLoop {
         } else if stepped == StepOutcome::PublishedNewViews {
             self.stream.hand_out_segments()?;
         }
-        if has_other_masks {
+        if has_new_masks {
             self.mask_revision = frame.mask_revision();
             self.masks.note_published(self.mask_revision);
         }
-        if changes != self.stream.backend_changes() {
+        if changes_before != self.stream.backend_changes() {
             let backend = self.stream.backend().clone();
             self.port.update(|status| status.backend = Some(backend));
         }
@@ -226,16 +231,16 @@ impl FrameLoop {
     ) -> Result<(), StreamFailure> {
         let (format, extent) = (frame.format(), frame.extent());
         let backend = self.stream.backend().clone();
-        let mut is_other = false;
+        let mut is_new_picture = false;
         self.port.update(|status| {
             status.state = StreamState::Live;
             status.reason.clear();
             status.format = Some(format);
             status.extent = Some(extent);
             status.backend = Some(backend);
-            is_other = status.picture.replace(picture) != Some(picture);
+            is_new_picture = status.picture.replace(picture) != Some(picture);
         });
-        // Only now: a client with a segment may ask to look somewhere in the picture.
+        // After the status: a client with a segment may at once ask to look somewhere in the picture.
         self.stream.hand_out_segments()?;
         let (since, count) = self.formats;
         let is_over = Duration::from_secs(1) <= since.elapsed();
@@ -243,7 +248,7 @@ impl FrameLoop {
         self.formats = if is_over { (Instant::now(), 1) } else { (since, count + 1) };
         // A camera may change its format in each frame.
         if self.formats.1 <= FORMATS_LOGGED_MAX {
-            if is_other {
+            if is_new_picture {
                 warn_of_picture(&self.name, &picture);
             }
             let (stream, format) = (&self.name, format.name());
@@ -272,7 +277,7 @@ impl FrameLoop {
     }
 
     fn add_view(&mut self, view: NewView) {
-        // It may have been closed while it was being built.
+        // A client may have closed the view while it was being built.
         if view.channel().end_reason().is_some() {
             return self.view_thread.discard(view);
         }
@@ -313,7 +318,7 @@ impl FrameLoop {
         }
     }
 
-    /// Only damaged frames arrive.
+    /// Reports, after the stall time-out, that only damaged frames arrive.
     fn await_keyframe(&mut self) {
         let is_over = |last: Instant| self.stall_timeout < last.elapsed();
         let is_long = self.last_frame.is_none_or(is_over);
@@ -327,8 +332,8 @@ impl FrameLoop {
         }
     }
 
-    /// The source is lost, and is being reopened.
-    fn lose(&mut self, loss: &Loss) {
+    /// Reports that the source is lost and is being reopened.
+    fn report_loss(&mut self, loss: &Loss) {
         self.awaits_keyframe = false;
         let reason = loss.to_string();
         // A camera may be unavailable for months.
@@ -340,7 +345,7 @@ impl FrameLoop {
         self.stall(&loss.to_text(REASON_BYTES), &reason);
     }
 
-    /// Informs readers and listings that no frames arrive, and why.
+    /// Informs readers and listings that no frames arrive, and why. Readers get `reason`, which has to fit a segment.
     fn stall(&mut self, reason: &str, listed_reason: &str) {
         self.is_stalled = true;
         self.stream.stall(reason);

@@ -87,7 +87,7 @@ pub enum DaemonError {
     Stream {
         /// Name of the stream.
         stream: String,
-        /// Why it failed.
+        /// Why the stream failed.
         source: StreamFailure,
     },
 }
@@ -117,7 +117,7 @@ pub enum StreamFailure {
     /// The thread of the stream could not be started.
     #[error("cannot start a thread: raise the limit of threads (ulimit -u, TasksMax=)")]
     NoThread(#[source] io::Error),
-    /// Its frame loop hit a bug; the log has the location.
+    /// The stream's frame loop hit a bug; the log has the location.
     #[error("its frame loop panicked: this is a bug; please report the log")]
     Panicked,
 }

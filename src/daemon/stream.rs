@@ -115,7 +115,7 @@ pub enum StreamError {
 /// Why a view could not be added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddViewError {
-    /// It was built for other frames or another backend: the stream was rebuilt meanwhile.
+    /// The view was built for other frames or another backend: the stream was rebuilt meanwhile.
     #[error("the view is outdated, because the stream has changed: build it again")]
     Outdated,
     /// The stream has as many views as it can have.
@@ -281,7 +281,7 @@ impl Stream {
         self.step_with(frame, stamp, None, &|| false)
     }
 
-    /// As [`step`](Self::step), with the depth of the frame, if it has any. Views that clients opened publish after the
+    /// Does what [`step`](Self::step) does, with the depth picture of the frame, if it has one. Views that clients opened publish after the
     /// others, and skip the frame once `is_late` returns true.
     ///
     /// # Errors
@@ -422,7 +422,7 @@ impl Stream {
         Some(Box::new(view))
     }
 
-    /// Replaces the view of that name from the next frame on, in a new segment. The old one is returned, for another thread to drop;
+    /// Replaces the view of the replacement's name from the next frame on, in a new segment. The old one is returned, for another thread to drop;
     /// `None` if there is no such view.
     ///
     /// # Errors
@@ -472,7 +472,7 @@ impl Stream {
         self.views.iter().position(|view| view.sink.name() == name)
     }
 
-    /// How many views are of the configuration; those that clients opened follow.
+    /// Number of the views of the configuration, which come before those that clients opened.
     fn configured(&self) -> usize {
         self.views.partition_point(|view| !view.sink.is_opened())
     }
@@ -583,7 +583,7 @@ fn takes_depth(view: &View<Publisher>) -> bool {
     view.spec().wants_depth() && !view.planes().is_resting()
 }
 
-/// One frame, for the views that clients opened: each has a turn after the configured views have published it.
+/// The turns of views that clients opened, for one frame: each samples it after the configured views have published it.
 struct Turns<'a> {
     engine: &'a mut Engine,
     stamp: &'a FrameStamp,
@@ -594,9 +594,9 @@ struct Turns<'a> {
 }
 
 impl Turns<'_> {
-    /// Gives each of `views` a turn, beginning with number `first`, until `is_late`. The first one that had none is first at the next
-    /// frame. However late, one has a turn that would otherwise leave out more than [`SHED_IN_ROW_MAX`] frames in a row, or that
-    /// would have it at the same time as others. Returns how long it took.
+    /// Gives each of `views` a turn, beginning with number `first`, until `is_late`. The first view without a turn is
+    /// first at the next frame. Even if it is late, one view has a turn whose number of skipped frames in a row comes near
+    /// [`SHED_IN_ROW_MAX`], so that no view skips more, although at most one such turn is given at a frame. Returns how long the turns took.
     fn run(
         &mut self,
         views: &mut [View<Publisher>],

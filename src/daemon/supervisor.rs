@@ -40,12 +40,12 @@ pub(super) struct Supervisor {
 
 struct ManagedStream {
     config: StreamConfig,
-    /// Tells it apart from earlier and later streams of the same name.
+    /// Distinguishes the stream from earlier and later ones of the same name.
     number: u64,
     masks: Arc<Masks>,
-    /// Why it has to end, once it has to. Its thread informs readers and listings.
+    /// Set to the reason when the stream has to end. Its thread informs readers and listings.
     stop: Arc<OnceLock<&'static str>>,
-    /// `None` once it has ended.
+    /// The thread of the stream; `None` once it has ended.
     thread: Option<JoinHandle<()>>,
     /// Keeps the secrets in `config` out of logs.
     redaction: SecretMask,
@@ -87,7 +87,7 @@ impl Supervisor {
         Self { directory, backends, events, streams, started: 0 }
     }
 
-    /// Whether there is a stream of that name, running or ended.
+    /// Whether stream `name` exists, running or ended.
     pub(super) fn has(&self, name: &str) -> bool {
         self.streams.contains_key(name)
     }
@@ -107,8 +107,8 @@ impl Supervisor {
         self.streams.values().filter(|managed| managed.thread.is_some()).count()
     }
 
-    /// Adds the stream of `config`, whose name must be free, to the directory as one that is starting. It continues with the
-    /// `masks` of a stream of that name that it replaces, if it does.
+    /// Adds the stream of `config`, whose name must be free, to the directory as one that is starting. If it replaces a
+    /// stream of the same name, it continues with the `masks` of that stream.
     pub(super) fn register(&self, config: &StreamConfig, masks: Option<Arc<Masks>>) -> StreamPort {
         let masks = masks.unwrap_or_default();
         masks.configure(config.capture.masks.clone());
@@ -239,8 +239,8 @@ impl Supervisor {
         })
     }
 
-    /// Changes the masks of all streams that go on with their source to those of `wanted`, at once: before anything else is done, or
-    /// waited for. Returns the names of those where they changed, and the numbers of the changes.
+    /// Changes the masks of all streams that keep their source to those of `wanted`, before anything else is done or waited for. Returns the
+    /// names of the streams whose masks changed, and the numbers of the changes.
     fn mask_all(&self, wanted: &[StreamConfig]) -> Vec<(String, u64)> {
         let changed = |stream: &StreamConfig| {
             let managed = self.streams.get(&stream.name)?;
@@ -398,7 +398,7 @@ fn built(answered: &Receiver<Result<(), Refusal>>) -> Result<(), Refusal> {
     Err(Refusal::new(reason, error))
 }
 
-/// The names of those of the configuration, and of those that were set at run time.
+/// Names of the masks of the configuration, and of those that were set at run time.
 fn names_of(masks: &Masks) -> Vec<String> {
     let (configured, added) = masks.present();
     configured.into_iter().chain(added).map(|mask| mask.name).collect()

@@ -23,19 +23,19 @@ const CHANGES_PENDING_MAX: usize = 16;
 pub(super) enum ViewChange {
     Add(Box<NewView>),
     Remove(ViewName),
-    /// Another view replaces this one under the same name.
+    /// A view replaces the view of the same name.
     Replace(Box<(ViewConfig, Replacement)>),
     SetPace(Box<ViewConfig>),
 }
 
-/// The frame loop's end of the thread.
+/// The frame loop's end of the thread that builds and drops views.
 pub(super) struct ViewThread {
     changes: Receiver<ViewChange>,
     returns: Sender<Return>,
     thread: JoinHandle<()>,
 }
 
-/// What the frame loop returns to the thread.
+/// An item that the frame loop returns to the thread.
 enum Return {
     /// A view built for an earlier backend or kind of frames.
     Outdated(Box<NewView>),

@@ -33,7 +33,7 @@ pub struct UpdateTimes {
     pub change: Span,
     /// The CPU hands samples to the device: those of the ingested tiles, or the whole frame if the device compares.
     pub upload: Span,
-    /// From the camera's samples to the levels that depend on one tile.
+    /// Conversion of the camera's samples to the levels that depend on one tile.
     pub ingest: Span,
     /// Computes the features of the ingested tiles.
     pub features: Span,
@@ -82,10 +82,10 @@ pub trait Backend: fmt::Debug + Send {
         views: &mut [&mut Planes],
     ) -> Result<&[u8], BackendError>;
 
-    /// Afterwards the pyramid is up to date in `ingested`, the tiles that the rule selects for the differences that `begin_update`
-    /// returned, and the stale tokens of each of the same `views` that is not resting are in the memory that the view has been given.
-    /// Blocks until then, and returns when the parts of the update ran. Called alone, with no tiles, it makes features that are wanted and
-    /// were never made.
+    /// Ends the update: brings the pyramid up to date in `ingested`, the tiles that the rule selects for the differences that
+    /// `begin_update` returned, and samples the stale tokens of each of the same `views` that is not resting to the memory that the view
+    /// has been given. Blocks until all of it is there, and returns when the parts of the update ran. Called alone, with no tiles, it makes
+    /// features that are wanted and were never made.
     ///
     /// # Errors
     ///

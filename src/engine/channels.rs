@@ -14,25 +14,25 @@ pub struct ChannelPlane {
     dtype: DType,
     bytes: Vec<u8>,
     version: u64,
-    /// The [decision](Scene::decisions) that it is of; 0 before any.
+    /// The [decision](Scene::decisions) whose channels the plane has; 0 before any.
     decision: u64,
     frame_seq: u64,
 }
 
 impl ChannelPlane {
-    /// Zeros, for a source of `extent`.
+    /// A plane of zeros for a source of `extent`.
     pub(crate) fn new(spec: &ViewSpec, extent: Extent) -> Self {
         let (names, dtype) = (spec.channels.clone(), spec.channel_dtype());
         let bytes = vec![0; names.len() * cells_of(extent).0.area() * dtype.bytes()];
         Self { names, dtype, bytes, version: 1, decision: 0, frame_seq: 0 }
     }
 
-    /// Zeros again, for a source of `extent`. Versions continue, since sinks may hold some of them.
+    /// A plane of zeros for a source that is now of `extent`. Versions continue, since sinks may hold old ones.
     pub(crate) fn renewed(&self, spec: &ViewSpec, extent: Extent) -> Self {
         Self { version: self.version + 1, ..Self::new(spec, extent) }
     }
 
-    /// Zeros until the next decision: those of the last one may tell what masks cover now.
+    /// Zeros the plane until the next decision: the channels may show what masks cover now.
     pub(crate) fn apply_mask(&mut self) {
         self.bytes.fill(0);
         self.version += 1;

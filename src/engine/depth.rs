@@ -21,18 +21,19 @@ const CELL_SIDE: u32 = 8;
 #[derive(Debug, Default)]
 pub struct StreamDepth {
     pyramid: Option<DepthPyramid>,
-    /// Of the picture in the pyramid; `None` if the frame has none.
+    /// Identity of the picture in the pyramid; `None` if the frame has no depth picture.
     stamp: Option<DepthStamp>,
     rays: Option<Rays>,
 }
 
 impl StreamDepth {
-    /// That of a camera with these rays; `None` if they are unknown.
+    /// The depth of a stream whose camera has these rays; `None` if the rays are unknown.
     pub fn of(rays: Option<Rays>) -> Self {
         Self { rays, ..Self::default() }
     }
 
-    /// Takes the picture that the next frames were paired with; `None` if they have none. One that it has already costs nothing.
+    /// Takes the picture that the next frames were paired with; `None` if they have none. Setting the same picture again costs
+    /// nothing.
     pub fn set_picture(&mut self, picture: Option<&DepthPicture<'_>>) {
         let stamp = picture.map(|picture| picture.stamp);
         if let Some(DepthPicture { view, scale, .. }) = picture
@@ -191,7 +192,7 @@ impl DepthPyramid {
         measure
     }
 
-    /// Adds the cells of a level inside a box, and what is inside of those that cross its border.
+    /// Adds the cells of a level inside a box, and of cells across the border of the box the part inside.
     fn add_cells(&self, level: usize, pixels: PixelBox, measure: &mut Measure) {
         let DepthLevel { grid, cells } = &self.levels[level];
         let side = CELL_SIDE << level;
@@ -248,7 +249,7 @@ fn cells_of(extent: Extent, side: u32) -> Extent {
     Extent::new(extent.width.div_ceil(side), extent.height.div_ceil(side))
 }
 
-/// What of `to` pixels the pixels `along` of `from` touch.
+/// The pixels, of `to` along an axis, that the pixels `along` touch, of `from` along the same axis.
 #[expect(clippy::cast_possible_truncation, reason = "at most `to`")]
 fn scaled(along: Range<u32>, from: u32, to: u32) -> Range<u32> {
     if from == to {

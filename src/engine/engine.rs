@@ -30,21 +30,21 @@ use crate::view::{View, ViewBuilder};
 /// Times on CLOCK_MONOTONIC at which the stages of one frame ran.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StageTimes {
-    /// Token plans of the views, as far as they do not follow the detail of the frame.
+    /// Token plans of the views whose plans do not follow the detail of the frame.
     pub plan: Span,
-    /// Update of the pyramid and the tokens.
+    /// Update of the pyramid, and of the tokens of those views.
     pub update: UpdateTimes,
     /// The detail of the frame, and planning and sampling of the views that follow it.
     pub adapt: Span,
     /// Token records, and handing the frame to the sinks of all views.
     pub publish: Span,
-    /// After that: where the next frame is looked at, and what that is decided by. It is the coarse level, its motion, and on the CPU the
-    /// features of tiles.
+    /// After publishing: the decision where the next frame is looked at, and its input, which is the coarse level, the motion and, on the
+    /// CPU, the features of tiles.
     pub see: Span,
 }
 
 impl StageTimes {
-    /// From the frame in memory to the token frames published.
+    /// Time from the frame in memory to the published token frames.
     pub fn total(&self) -> Span {
         Span { start_ns: self.plan.start_ns, end_ns: self.publish.end_ns }
     }
@@ -65,12 +65,12 @@ pub struct Engine {
     coarse_frame_seq: Option<u64>,
     /// Motion of the coarse levels; `None` until a view or an observer asks for it.
     motions: Option<Box<Motions>>,
-    /// What somebody other than the views reads of each frame.
+    /// The parts of each frame that somebody other than the views reads.
     watched: FrameParts,
-    /// What the backend keeps of the newest frame for views and others.
+    /// The parts of the newest frame that the backend keeps for views and others.
     kept: FrameParts,
     depth: StreamDepth,
-    /// What the tiles look like, for layouts that follow it; `None` until a view has one.
+    /// The detail of the newest frame; `None` while no view follows it.
     detail: Option<Detail>,
     /// The rule that the newest frame was ingested by.
     rule: IngestRule,
@@ -100,14 +100,15 @@ impl Engine {
         }
     }
 
-    /// Sets the rays of its camera, from which views make boxes in space; without them those are unknown.
+    /// Sets the rays of the camera, from which views make boxes in space. Without rays the boxes are unknown.
     #[must_use]
     pub fn with_rays(mut self, rays: Option<Rays>) -> Self {
         self.depth = StreamDepth::of(rays);
         self
     }
 
-    /// Sets the depth picture of the frames from the next one on; `None` for none. One that it has already costs nothing.
+    /// Sets the depth picture of the frames from the next one on; `None` for none. Setting the same picture again costs
+    /// nothing.
     pub fn set_depth(&mut self, picture: Option<&DepthPicture<'_>>) {
         self.depth.set_picture(picture);
     }
@@ -129,15 +130,15 @@ impl Engine {
     }
 
     /// Masks cover `texels` of the coarse level from the next frame, number `frame_seq`, on. The resident copy, and so the pyramid and the
-    /// tokens, match that frame sample for sample, whatever the threshold, and what is kept of earlier frames for the gaze of `views` is
-    /// black there.
+    /// tokens, match that frame sample for sample, whatever the threshold. What the gaze of `views` keeps of earlier frames becomes black
+    /// under the masks.
     pub fn apply_mask<S>(&mut self, texels: &TileSet, frame_seq: u64, views: &mut [View<S>]) {
         self.tracker.match_next();
         let mut everything = TileSet::none_of(self.coarse.extent());
         let texels = if texels.grid() == everything.grid() {
             texels
         } else {
-            // Of a picture of another extent, for which another engine follows.
+            // The texels are of a picture of another extent, for which another engine follows.
             everything.fill();
             &everything
         };
@@ -168,7 +169,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The first part of a [`step`](Self::step): the frame is in the pyramid, and `views` have published it. Each of `later` may then
+    /// The first part of a [`step`](Self::step): takes the frame into the pyramid and publishes it in `views`. Each view of `later` may then
     /// [`join`](Self::join), until [`end_step`](Self::end_step).
     ///
     /// # Errors
@@ -197,13 +198,13 @@ impl Engine {
         self.keep(parts_read_by(views).and(parts_read_by(later)));
         let detail_levels = detail_levels_of(views).max(detail_levels_of(later));
         if detail_levels.is_some() && self.detail.is_none() && self.backend.resident().is_none() {
-            // The sums of all tiles are taken from this frame.
+            // The detail of all tiles is taken from this frame.
             self.tracker.match_next();
         }
         let plan = Span::since(start_ns);
         let rule = self.tracker.rule();
         views.iter_mut().for_each(|view| view.planes.follow(&rule));
-        begin(views);
+        choose_targets(views);
         let mut planes = planes_of(views);
         let differences = self.backend.begin_update(frame, &rule, &mut planes)?;
         self.tracker.note(frame, stamp.frame_seq, &rule, differences);
@@ -217,8 +218,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Brings the detail up to `levels` up to date with the newest frame, that of `at`, and samples the views that follow it. Returns when, and the
-    /// bytes that were copied from the device.
+    /// Updates the detail up to level `levels` from the newest frame, the frame of `at`, and samples the views that follow the detail. Returns
+    /// when this ran, and the bytes that were copied from the device.
     fn adapt<S>(
         &mut self,
         frame: &FrameView<'_>,
@@ -236,7 +237,7 @@ impl Engine {
         Ok((span, collected_bytes))
     }
 
-    /// Brings the detail up to `levels` up to date with the newest frame, that of `at`; `None` if no view follows it.
+    /// Updates the detail up to level `levels` from the newest frame, the frame of `at`; with `None`, as no view follows it, drops it.
     fn update_detail(&mut self, frame: &FrameView<'_>, at: FrameTime, levels: Option<u32>) {
         let Some(levels) = levels else {
             self.detail = None;
@@ -280,7 +281,7 @@ impl Engine {
     }
 
     /// Publishes the frame that [`begin_step`](Self::begin_step) has taken in one more view. The tokens are those that the view would
-    /// have had among the first. One that rests only notes what changed.
+    /// have had in `begin_step`. A resting view only notes what changed.
     ///
     /// # Errors
     ///
@@ -302,10 +303,10 @@ impl Engine {
             return Ok(());
         }
         let at = FrameTime::of(stamp);
-        // The coarse level is of the frame before, but the tiles are of this frame already: leave them out.
+        // The coarse level is still of the frame before, but the tiles are of this frame: leave the tiles out.
         let seen = self.seen().map(|seen| Seen { tiles: None, ..seen });
         view.plan_frame(at, seen, self.shape());
-        begin(std::slice::from_mut(view));
+        choose_targets(std::slice::from_mut(view));
         if view.follows_detail() {
             self.sample_by_detail(at, view)?;
         } else if let Err(error) = self.backend.sample(self.tracker.ingested(), &mut view.planes) {
@@ -316,7 +317,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The last part of a [`step`](Self::step), once all `views` have published: they decide by this frame where they look at the next.
+    /// The last part of a [`step`](Self::step), once all `views` have published: each decides by this frame where it looks in the next one.
     pub fn end_step<S>(&mut self, stamp: &FrameStamp, views: &mut [View<S>]) {
         let start_ns = monotonic_ns();
         let noted = self.backend.note_features(self.tracker.ingested());
@@ -365,7 +366,7 @@ impl Engine {
                 &vec![0; self.tracker.ingested().grid().area()],
             );
         }
-        begin(views);
+        choose_targets(views);
         let update =
             fill(&mut *self.backend, resident.as_ref().unwrap_or(frame), &mut planes_of(views))?;
         let (adapt, _) = self.adapt(frame, FrameTime::of(stamp), detail_levels_of(views), views)?;
@@ -445,7 +446,7 @@ impl Engine {
         (self.kind.color.rgb_bound(threshold) + u32::from(of_tokens)).min(u8::MAX.into())
     }
 
-    /// Has the backend keep what the views read, and others, of the frame to come too.
+    /// Has the backend keep the parts of the next frame that the views and others read.
     fn keep(&mut self, read_by_views: FrameParts) {
         let before = std::mem::replace(&mut self.kept, read_by_views.and(self.watched));
         if before.coarse != self.kept.coarse {
@@ -501,8 +502,8 @@ impl Engine {
         self.backend.read_level(level)
     }
 
-    /// Looks at the newest frame, number `frame_seq`, without a view: its coarse level and its tiles. From then on the
-    /// features of tiles are kept.
+    /// Reads the newest frame, number `frame_seq`, without a view: its coarse level and its tiles. From then on the features
+    /// of tiles are kept.
     ///
     /// # Errors
     ///
@@ -520,12 +521,12 @@ impl Engine {
             self.backend.note_features(&TileSet::none(self.kind.extent));
         }
         self.backend.read_coarse(&mut self.coarse)?;
-        // No gaze asks when it was.
+        // No gaze asks for the time of this frame.
         self.note_coarse(FrameTime { frame_seq, time_ns: 0 });
         Ok(self.seen().expect("just read"))
     }
 
-    /// Sets what somebody other than the views reads of each frame, from the next one on.
+    /// Sets the parts of each frame that somebody other than the views reads, from the next frame on.
     pub fn watch(&mut self, watched: FrameParts) {
         self.watched = watched;
     }
@@ -540,7 +541,7 @@ impl Engine {
         self.coarse.extent()
     }
 
-    /// What was seen of the newest frame, if a view reads it.
+    /// The input of gaze decisions from the newest frame, if a view reads it.
     fn seen(&self) -> Option<Seen<'_>> {
         let tiles = self.backend.features().map(|features| SeenTiles {
             features,
@@ -576,7 +577,7 @@ impl Engine {
         self.motions.as_deref().filter(|_| self.coarse_frame_seq.is_some())
     }
 
-    /// The coarse level is now of the frame `at`.
+    /// Notes that the coarse level is now that of the frame of `at`, and measures its motion.
     fn note_coarse(&mut self, at: FrameTime) {
         self.coarse_frame_seq = Some(at.frame_seq);
         let shape = self.shape();
@@ -620,19 +621,19 @@ impl Engine {
     }
 }
 
-/// Everything that the decisions of any of `views` read.
+/// The parts of a frame that the decisions of any of `views` read.
 fn parts_read_by<S>(views: &[View<S>]) -> FrameParts {
     views.iter().map(View::reads).fold(FrameParts::default(), FrameParts::and)
 }
 
 /// Asks the sinks of the views that do not rest where the texels of this frame go.
-fn begin<S: Sink>(views: &mut [View<S>]) {
+fn choose_targets<S: Sink>(views: &mut [View<S>]) {
     for view in views.iter_mut().filter(|view| !view.planes.is_resting()) {
         view.planes.sample_to(view.sink.begin());
     }
 }
 
-/// The planes of the views that an update samples, for the backend: those whose plans do not follow the detail that it brings.
+/// The planes that an update samples: of the views whose plans do not follow the detail, which is known only after the update.
 fn planes_of<S>(views: &mut [View<S>]) -> ArrayVec<&mut Planes, VIEWS_MAX> {
     let views = views.iter_mut().filter(|view| !view.follows_detail());
     views.map(|view| &mut view.planes).collect()

@@ -1,4 +1,4 @@
-//! From frames to foveated tokens: change detection, the resident pyramid, and its sampling.
+//! Makes foveated tokens of frames: change detection, the resident pyramid, and its sampling.
 //!
 //! ```text
 //!  frame --> Engine::step(frame, stamp, views) --> planes of each view --> its sink

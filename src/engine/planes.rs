@@ -83,7 +83,7 @@ pub struct Planes {
     pub(crate) items: Items,
     relevance: Vec<f32>,
     records: Vec<TokenRecord>,
-    /// The records of the frame before the plan with their rows, ordered by [`place`]; none once a frame of the plan has been recorded.
+    /// Records of the last frame of the plan before, with their rows, ordered by [`place`]; empty once a frame of this plan was recorded.
     records_before: Vec<(TokenRecord, Option<u32>)>,
     /// Tokens of the newest recorded frame that the frame before had too, byte for byte.
     kept: usize,
@@ -122,8 +122,8 @@ impl Planes {
         }
     }
 
-    /// Room for another engine, for whose `spec` `sampler` was made. Versions continue, since sinks may hold items of
-    /// them.
+    /// Planes for another engine, for whose `spec` `sampler` was made. Versions continue, since sinks may hold items with
+    /// old versions.
     pub(crate) fn renewed(&self, spec: SamplerSpec, sampler: Sampler) -> Self {
         Self { update: self.update, ..Self::new(spec, sampler) }
     }
@@ -133,7 +133,7 @@ impl Planes {
         (self.pixels(), self.records, self.sampler)
     }
 
-    /// What its tokens look like in memory, and how many there may be.
+    /// Format of the tokens in memory, and how many there may be.
     pub fn spec(&self) -> SamplerSpec {
         self.spec
     }
@@ -203,18 +203,18 @@ impl Planes {
         &self.plan
     }
 
-    /// A copy of the plane [`pixels`](foveate_core::plane::PIXELS), `[N, 3, P, P]`. Of a view whose sink gives the memory, it has
-    /// only the tokens that the newest update sampled.
+    /// A copy of the plane [`pixels`](foveate_core::plane::PIXELS), `[N, 3, P, P]`. If the sink of the view gives the
+    /// memory, only the tokens that the newest update sampled are valid.
     pub fn pixels(&self) -> Vec<u8> {
         self.items.to_vec(self.plan.tokens.len())
     }
 
-    /// The items of that plane.
+    /// The items of the plane [`pixels`](foveate_core::plane::PIXELS), in the memory that they were sampled to.
     pub fn items(&self) -> &Items {
         &self.items
     }
 
-    /// Has the next update sample to `items`; `None` for where the one before did.
+    /// Has the next update sample to `items`; `None` for where the update before sampled to.
     pub(crate) fn sample_to(&mut self, items: Option<Items>) {
         if let Some(items) = items {
             self.items = items;
@@ -358,7 +358,7 @@ pub(crate) fn weight_of(relevance: Option<&RelevanceMap>, extent: Extent, region
     relevance.map_or(EVEN_RELEVANCE, |relevance| relevance.greatest(extent, region) as f32)
 }
 
-/// The record among those of a frame before, ordered by [`place`], that a consumer takes for the token of `record`.
+/// The record of a frame before, whose records are ordered by [`place`], that a consumer identifies with the token of `record`.
 fn find<'a>(
     before: &'a [(TokenRecord, Option<u32>)],
     record: &TokenRecord,
@@ -367,7 +367,7 @@ fn find<'a>(
     at.ok().map(|at| &before[at])
 }
 
-/// What a consumer identifies a token by, within an epoch.
+/// The identity of a token for a consumer, within an epoch.
 fn place(record: &TokenRecord) -> (i32, i32, [u16; 3], [u8; 2]) {
     let TokenRecord { x, y, sx, sy, size, extra_width, extra_height, .. } = *record;
     (x, y, [sx, sy, size], [extra_width, extra_height])

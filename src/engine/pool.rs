@@ -54,9 +54,9 @@ struct Affinity {
     allowed: CpuSet,
     /// Thread ids of the helpers; 0 before one has begun.
     helpers: Box<[AtomicI32]>,
-    /// [`HelpedThread`], packed.
+    /// The [`HelpedThread`], packed.
     helped: AtomicU64,
-    /// Since when its times count.
+    /// Start of the times in `helped`.
     origin: Instant,
 }
 
@@ -228,7 +228,7 @@ impl Affinity {
         }
     }
 
-    /// If the kernel refuses, because the helper has no other processor, the helper stays where it is.
+    /// Keeps a helper off a processor. If the kernel refuses, because the helper has no other processor, the helper stays where it is.
     fn keep_off(&self, helper: Pid, processor: u16) {
         let mut others = self.allowed;
         others.unset(processor.into());

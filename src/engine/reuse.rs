@@ -14,7 +14,7 @@ use foveate_core::geometry::tile::{TILE_SIDE, tiles_under};
 
 use crate::planes::SamplerSpec;
 
-/// What the tokens of a view are compared with.
+/// The published texels that the tokens of a view are compared with, so that tokens that hardly changed are kept.
 #[derive(Debug)]
 pub(crate) struct Reuse {
     /// Whether tokens are compared at all.
@@ -22,7 +22,7 @@ pub(crate) struct Reuse {
     capacity: u32,
     /// Columns of the tile grid.
     grid_width: usize,
-    /// Of the newest frame: the most by which a texel of a kept token may have moved.
+    /// The most by which a texel of a kept token may differ in the newest frame from the published one.
     threshold: u8,
     /// The first row of the plan's tokens.
     first_row: u32,
@@ -55,8 +55,8 @@ impl Reuse {
         self.moved.fill(0);
     }
 
-    /// Follows a new plan over a source of `extent`. `rows` gives for each token the row that it has had, if the frame before had it;
-    /// rows of that frame are not overwritten if `is_next`, the first plan since then.
+    /// Follows a new plan over a source of `extent`. `rows` gives for each token its row in the frame before, if that frame had it. If
+    /// `is_next`, this is the first plan since that frame, and the frame's rows are not overwritten.
     pub(crate) fn set_plan(
         &mut self,
         extent: Extent,
@@ -119,7 +119,8 @@ impl Reuse {
         &self.rows
     }
 
-    /// The same, and where the most is noted by which a texel of each has moved: 0 where nothing is compared.
+    /// For each token, the row as in `rows`, and the place to note the most by which one of its texels has moved: 0 where nothing is
+    /// compared.
     pub(crate) fn rows_mut(&mut self) -> (&[Option<u32>], &mut [u8]) {
         (&self.rows, &mut self.moved)
     }

@@ -8,7 +8,7 @@ use foveate_core::pixel::PixelFacts;
 use foveate_gaze::view::{ViewSpec, default_slot_count};
 use foveate_ring::{ChannelFacts, SegmentSpec};
 
-/// The segment that a view of that name publishes in, for frames of `kind` on `backend`: with as many slots as
+/// The segment in which view `view` of stream `stream` publishes, for frames of `kind` on `backend`: with as many slots as
 /// [its texels suggest](default_slot_count), and without a camera or facts of the pictures.
 pub fn segment_of(
     spec: &ViewSpec,

@@ -28,7 +28,7 @@ pub struct SampledFrame<'a> {
     pub asked_ns: u64,
     /// `frame_seq` of the first frame sampled by this plan.
     pub plan_since: u64,
-    /// Whether the plan begins with this frame, and could have kept some of the one before, but that was forgotten.
+    /// Whether the plan begins with this frame and was made without the plan before, of which it could have kept a part.
     pub is_planned_afresh: bool,
     /// The changes of the frame, which all views share.
     pub changes: &'a FrameChanges<'a>,
@@ -38,7 +38,7 @@ pub struct SampledFrame<'a> {
     pub channels: &'a ChannelPlane,
     /// Depth of the tokens.
     pub depth: &'a DepthPlanes,
-    /// Of each tile, row by row, the newest frame that changed it, or with which masks changed; empty if the view does not publish it.
+    /// For each tile, row by row, the newest frame that changed it or the masks; empty if the view does not publish the plane.
     pub tiles: &'a [u64],
 }
 
@@ -49,7 +49,7 @@ pub struct FrameChanges<'a> {
     pub shape: PyramidShape,
     /// The tiles that changed, each with its newest changed frame.
     pub tracker: &'a ChangeTracker,
-    /// Most by which a channel of a texel may differ from the one made of this frame.
+    /// Most by which a channel of a published texel may differ from the texel made of this frame.
     pub rgb_bound: u32,
     /// The newest depth picture.
     pub depth: &'a StreamDepth,

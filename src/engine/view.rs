@@ -23,23 +23,23 @@ use crate::sink::{FrameChanges, SampledFrame, Sink};
 pub struct View<S> {
     spec: ViewSpec,
     extent: Extent,
-    /// Generation of the engine that it was built for; see [`Engine::generation`](crate::Engine::generation).
+    /// Generation of the engine that the view was built for; see [`Engine::generation`](crate::Engine::generation).
     pub(crate) generation: u64,
     pub(crate) planes: Planes,
     channels: ChannelPlane,
     depth: DepthPlanes,
     /// `None` before the first frame.
-    gaze: Option<Controller>,
-    /// What it needs of the detail of the pictures.
+    controller: Option<Controller>,
+    /// Whether plans and fixations follow the detail of the pictures, and what they know of it.
     needs: Needs,
-    /// The gaze of the newest frame, where the plan waits for the frame's detail.
-    decided: Option<Gaze>,
-    /// What the token plan was made for; `None` before the first plan.
+    /// The gaze of the newest frame until the frame's detail is known; only if the plan follows the detail.
+    gaze_to_plan: Option<Gaze>,
+    /// The input of the token plan; `None` before the first plan, and after the plan was forgotten.
     planned: Option<PlanInput>,
-    /// Of each tile the newest frame that changed it, where that is published.
+    /// For each tile, the newest frame that changed it or the masks; empty if the view does not publish tiles.
     tiles: Vec<u64>,
-    /// The newest frame from which masks cover something else than before.
-    hidden_since: u64,
+    /// The first frame with the present masks.
+    masked_since: u64,
     /// When the newest feedback arrived, on CLOCK_MONOTONIC; 0 before any.
     feedback_ns: u64,
     /// When the feedback that led to the newest of the clients' fixations arrived; 0 if there is none.
@@ -54,7 +54,7 @@ struct PlanInput {
     gaze: Gaze,
     /// The first frame sampled by this plan.
     since_frame: u64,
-    /// Whether the plan could have kept some of the one before, but that was forgotten.
+    /// Whether the plan was made without the plan before, of which it could have kept a part.
     is_afresh: bool,
 }
 
@@ -69,7 +69,7 @@ pub struct ViewBuilder {
 }
 
 impl ViewBuilder {
-    /// What the frames of the engine have in common.
+    /// Format, colour and extent that all frames of the engine share.
     pub fn kind(&self) -> FrameKind {
         self.kind
     }
@@ -99,16 +99,16 @@ impl ViewBuilder {
         view.depth = DepthPlanes::new(&view.spec);
         view.needs = view.spec.needs(PyramidShape::new(view.extent));
         view.forget_plan();
-        if let Some(gaze) = &mut view.gaze {
-            gaze.resize(view.extent, at);
+        if let Some(controller) = &mut view.controller {
+            controller.resize(view.extent, at);
         }
         Ok(())
     }
 }
 
 impl<S> View<S> {
-    /// A view of an engine that does not exist yet: [`ViewBuilder::rebuild`] makes it one of that engine. Until then its generation
-    /// is 0, which no engine has.
+    /// A view for an engine that does not exist yet; [`ViewBuilder::rebuild`] builds it for that engine. Until then its generation is 0,
+    /// which no engine has.
     pub fn unbuilt(spec: ViewSpec, sink: S) -> Self {
         let planes = Planes::new(SamplerSpec::of(&spec), Sampler::new(()));
         Self::new((0, Extent::new(1, 1)), spec, planes, sink)
@@ -119,15 +119,15 @@ impl<S> View<S> {
             channels: ChannelPlane::new(&spec, extent),
             depth: DepthPlanes::new(&spec),
             needs: spec.needs(PyramidShape::new(extent)),
-            decided: None,
+            gaze_to_plan: None,
             spec,
             extent,
             generation,
             planes,
-            gaze: None,
+            controller: None,
             planned: None,
             tiles: Vec::new(),
-            hidden_since: 0,
+            masked_since: 0,
             feedback_ns: 0,
             asked_ns: 0,
             sink,
@@ -144,12 +144,12 @@ impl<S> View<S> {
         &self.planes
     }
 
-    /// The [generation](crate::Engine::generation) of the engine that it was built for.
+    /// The [generation](crate::Engine::generation) of the engine that the view was built for.
     pub fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// The gaze of the newest frame; `None` before the first, and where the next one is planned afresh.
+    /// The gaze of the newest frame; `None` before the first, and after the plan was forgotten.
     pub fn gaze(&self) -> Option<&Gaze> {
         self.planned.as_ref().map(|planned| &planned.gaze)
     }
@@ -159,10 +159,10 @@ impl<S> View<S> {
         self.planes.set_resting(is_resting);
     }
 
-    /// Applies the newest feedback from before the frame of `at`. It arrived at `feedback_ns` on CLOCK_MONOTONIC.
+    /// Applies the newest feedback from before the frame of `at`, which arrived at `feedback_ns` on CLOCK_MONOTONIC.
     pub fn take_feedback(&mut self, feedback: &Feedback, at: FrameTime, feedback_ns: u64) {
         self.feedback_ns = feedback_ns;
-        self.gaze_step(at, |gaze| gaze.accept_feedback(feedback, at));
+        self.step_controller(at, |controller| controller.accept_feedback(feedback, at));
     }
 
     /// Makes the next plan as if it were the first, for a consumer who has nothing yet.
@@ -175,17 +175,17 @@ impl<S> View<S> {
     pub(crate) fn apply_mask(&mut self, texels: &TileSet, frame_seq: u64) {
         self.channels.apply_mask();
         // Tokens that stayed within the threshold may have shown what the masks cover now.
-        self.hidden_since = frame_seq;
-        // The texels that tokens were published with may be of pixels that are covered now.
+        self.masked_since = frame_seq;
+        // Published texels may show pixels that are covered now.
         self.planes.forget_samples();
-        if let Some(gaze) = &mut self.gaze {
-            gaze.apply_mask(texels, frame_seq);
+        if let Some(controller) = &mut self.controller {
+            controller.apply_mask(texels, frame_seq);
         }
         // A past fixation may give away what is covered now.
         if let Needs::Fixations(sight) = &mut self.needs {
             sight.apply_mask(texels);
         }
-        // A plan that follows a map keeps some of the plan before, and one that follows detail what was delivered.
+        // A plan that follows a map depends on the plan before, and a plan that follows detail on what was delivered.
         if self.follows_detail()
             || self.planned.as_ref().is_some_and(|planned| planned.gaze.leading_reason().is_some())
         {
@@ -193,7 +193,7 @@ impl<S> View<S> {
         }
     }
 
-    /// The same view with its sink converted.
+    /// The view with its sink converted.
     pub fn with_sink<T>(self, convert: impl FnOnce(S) -> T) -> View<T> {
         View {
             spec: self.spec,
@@ -202,12 +202,12 @@ impl<S> View<S> {
             planes: self.planes,
             channels: self.channels,
             depth: self.depth,
-            gaze: self.gaze,
+            controller: self.controller,
             needs: self.needs,
-            decided: self.decided,
+            gaze_to_plan: self.gaze_to_plan,
             planned: self.planned,
             tiles: self.tiles,
-            hidden_since: self.hidden_since,
+            masked_since: self.masked_since,
             feedback_ns: self.feedback_ns,
             asked_ns: self.asked_ns,
             sink: convert(self.sink),
@@ -221,14 +221,15 @@ impl<S> View<S> {
         (view, kept.expect("the sink was handed over"))
     }
 
-    /// Switches to `sampler`, of the engine of `generation`, and returns the sampler before.
+    /// Switches to `sampler`, which belongs to the engine of `generation`, and returns the old sampler.
     pub(crate) fn set_sampler(&mut self, sampler: Sampler, generation: u64) -> Sampler {
         self.generation = generation;
         self.planes.set_sampler(sampler)
     }
 
-    /// Applies `step` to the controller, and returns the gaze. If a client's fixation is new, the newest feedback led to it.
-    fn gaze_step(&mut self, at: FrameTime, step: impl FnOnce(&mut Controller)) -> Gaze {
+    /// Applies `step` to the controller, which begins with the first frame, and returns the gaze. Notes when the feedback arrived that led
+    /// to a new fixation of a client.
+    fn step_controller(&mut self, at: FrameTime, step: impl FnOnce(&mut Controller)) -> Gaze {
         let Self { spec, extent, .. } = self;
         let begin = || {
             let publishes_channels = !spec.channels.is_empty();
@@ -242,7 +243,7 @@ impl<S> View<S> {
                 at,
             )
         };
-        let controller = self.gaze.get_or_insert_with(begin);
+        let controller = self.controller.get_or_insert_with(begin);
         let before = controller.gaze().newest_asked();
         step(controller);
         let gaze = controller.gaze().clone();
@@ -256,19 +257,20 @@ impl<S> View<S> {
         gaze
     }
 
-    /// Plans the tokens of the frame of `at` for where it looks; `seen` is the frame before.
+    /// Takes the gaze of the frame of `at`, and plans the tokens for it, unless the plan follows the detail: then
+    /// [`plan_by_detail`](Self::plan_by_detail) does. `seen` is the frame before.
     pub(crate) fn plan_frame(
         &mut self,
         at: FrameTime,
         seen: Option<Seen<'_>>,
         shape: PyramidShape,
     ) {
-        let gaze = self.gaze_step(at, |gaze| gaze.arrive(at, seen));
-        if self.gaze.as_ref().is_some_and(Controller::plans_afresh) {
+        let gaze = self.step_controller(at, |controller| controller.arrive(at, seen));
+        if self.controller.as_ref().is_some_and(Controller::plans_afresh) {
             self.forget_plan();
         }
         if self.follows_detail() {
-            self.decided = Some(gaze);
+            self.gaze_to_plan = Some(gaze);
         } else if self.planned.as_ref().is_none_or(|planned| planned.gaze != gaze) {
             let plan = self.plan(&gaze, shape);
             self.planes.set_plan(plan, shape.extent());
@@ -277,8 +279,8 @@ impl<S> View<S> {
         }
     }
 
-    /// Decides where the next frame is looked at, by what was `seen` of the newest one, that of `at`, and by its `detail`, if the view needs
-    /// that.
+    /// Decides where the next frame is looked at, by what was `seen` of the newest frame, the frame of `at`, and by its `detail`, if the view
+    /// needs it.
     pub(crate) fn decide(
         &mut self,
         seen: Option<Seen<'_>>,
@@ -286,7 +288,7 @@ impl<S> View<S> {
         changed_frame: &[u64],
         at: FrameTime,
     ) {
-        let Some(gaze) = &mut self.gaze else { return };
+        let Some(controller) = &mut self.controller else { return };
         let plan = self.planes.plan();
         let need = match &mut self.needs {
             Needs::Nothing => return,
@@ -297,26 +299,26 @@ impl<S> View<S> {
                 sight.need()
             }
         };
-        gaze.decide(seen.map(|seen| Seen { plan: Some(plan), ..seen }), need, changed_frame);
+        controller.decide(seen.map(|seen| Seen { plan: Some(plan), ..seen }), need, changed_frame);
     }
 
     /// The parts of a frame that the next decisions read.
     pub(crate) fn reads(&self) -> FrameParts {
         let most = self.spec.reads();
-        self.gaze.as_ref().map_or(most, |gaze| gaze.reads(most))
+        self.controller.as_ref().map_or(most, |controller| controller.reads(most))
     }
 
-    /// Whether its plans follow the detail of the frame itself.
+    /// Whether the plan of a frame follows the detail of the same frame.
     pub(crate) fn follows_detail(&self) -> bool {
         matches!(self.needs, Needs::Plan(_))
     }
 
-    /// Levels of detail that it follows, unless it rests.
+    /// Levels of detail that the view follows; `None` if it does not follow the detail, or rests.
     pub(crate) fn detail_levels(&self) -> Option<u32> {
         self.needs.levels().filter(|_| !self.planes.is_resting())
     }
 
-    /// Plans the tokens of the frame of `at` by its `detail`, for the gaze that the newest [`plan_frame`](Self::plan_frame) decided.
+    /// Plans the tokens of the frame of `at` by its `detail`, for the gaze that the newest [`plan_frame`](Self::plan_frame) kept.
     pub(crate) fn plan_by_detail(
         &mut self,
         detail: &Detail,
@@ -324,12 +326,12 @@ impl<S> View<S> {
         at: FrameTime,
         shape: PyramidShape,
     ) {
-        let (Some(gaze), Needs::Plan(demand)) = (self.decided.take(), &mut self.needs) else {
+        let (Some(gaze), Needs::Plan(demand)) = (self.gaze_to_plan.take(), &mut self.needs) else {
             return;
         };
-        let is_other = demand.note(detail, changed_frame, at, gaze.relevance.as_ref());
+        let has_changed = demand.note(detail, changed_frame, at, gaze.relevance.as_ref());
         if let Some(planned) = &mut self.planned
-            && !is_other
+            && !has_changed
             && planned.gaze.foci() == gaze.foci()
         {
             planned.gaze = gaze;
@@ -352,12 +354,12 @@ impl<S> View<S> {
     }
 
     fn plan(&self, gaze: &Gaze, shape: PyramidShape) -> TokenPlan {
-        // The previous plan is kept against noise while the same map leads.
-        let is_led_alike = |planned: &&PlanInput| {
+        // While the same map leads, the plan keeps what it can of the plan before, against noise.
+        let has_same_leader = |planned: &&PlanInput| {
             let reason = |gaze: &Gaze| gaze.leading_reason();
             reason(gaze).is_some() && reason(&planned.gaze) == reason(gaze)
         };
-        let before = self.planned.as_ref().filter(is_led_alike).map(|_| self.planes.plan());
+        let before = self.planned.as_ref().filter(has_same_leader).map(|_| self.planes.plan());
         self.spec.plan(gaze, shape, before)
     }
 }
@@ -365,13 +367,13 @@ impl<S> View<S> {
 impl<S: Sink> View<S> {
     /// Publishes the tokens of the newest frame.
     pub(crate) fn publish(&mut self, stamp: &FrameStamp, changes: &FrameChanges<'_>) {
-        let (Some(gaze), Some(planned)) = (&self.gaze, &self.planned) else { return };
+        let (Some(controller), Some(planned)) = (&self.controller, &self.planned) else { return };
         if let Needs::Plan(demand) = &mut self.needs {
             demand.deliver(self.planes.plan());
         }
         let relevance = planned.gaze.relevance.as_ref().map(|relevance| &relevance.map);
         self.planes.record(changes.shape.extent(), changes.tracker, relevance);
-        if let Some(scene) = gaze.scene() {
+        if let Some(scene) = controller.scene() {
             self.channels.update(scene);
         }
         let extent = changes.shape.extent();
@@ -379,12 +381,12 @@ impl<S: Sink> View<S> {
         self.tiles.clear();
         if self.spec.publishes_tiles() {
             let changed = changes.tracker.changed_frames().iter();
-            self.tiles.extend(changed.map(|frame| self.hidden_since.max(*frame)));
+            self.tiles.extend(changed.map(|frame| self.masked_since.max(*frame)));
         }
         self.sink.publish(&SampledFrame {
             stamp: *stamp,
             gaze: &planned.gaze,
-            is_settled: gaze.is_settled(),
+            is_settled: controller.is_settled(),
             asked_ns: self.asked_ns,
             plan_since: planned.since_frame,
             is_planned_afresh: planned.is_afresh && planned.since_frame == stamp.frame_seq,

@@ -62,7 +62,7 @@ impl<'a> Path<'a> {
         steps.fold(Affine::IDENTITY, Affine::then)
     }
 
-    /// Where what is within `radius` pixels of a place goes.
+    /// The place to which the content within `radius` pixels of a place moves.
     fn carried(&self, place: (f64, f64), radius: f64) -> (f64, f64) {
         self.steps().fold(place, |at, step| {
             let local = step.onward(at, radius);

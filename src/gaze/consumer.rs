@@ -19,7 +19,7 @@ use foveate_core::geometry::relevance::Relevance;
 pub(super) struct Attention {
     parameters: GazeParameters,
     extent: Extent,
-    /// `None` before its first map, and since it is silent for too long.
+    /// `None` before the first map, and after the consumer has been silent for too long.
     consumer: Option<Consumer>,
     /// Maps that clients sent so far.
     maps_taken: u64,
@@ -27,25 +27,25 @@ pub(super) struct Attention {
 
 #[derive(Debug)]
 struct Consumer {
-    /// `None` since the image that it lay over has another size.
+    /// The newest map; `None` after the image under the map has changed its size.
     map: Option<Arc<AttentionMap>>,
-    /// The map where it lies now, and the frame after which that is; `None` until a decision moved it. Without a map if all of it has
-    /// left the picture.
+    /// The map moved to where its content is now, and the frame after which that holds; `None` until a decision moved it. The map is
+    /// `None` if all of its content has left the picture.
     placed: Option<(Option<Arc<AttentionMap>>, u64)>,
-    /// Of the newest map; `None` until a decision made it, or where the map says nothing.
+    /// Relevance by the newest map; `None` until a decision made it, or if the map weighs all places equally.
     relevance: Option<Arc<Relevance>>,
     /// Peaks of the newest map; `None` until a decision finds them.
     peaks: Option<Peaks>,
     /// The frame that the map was made from.
     frame_seq: u64,
-    /// The frame over which it lies.
+    /// The frame over which the map lies.
     lies_in: u64,
     received_ns: u64,
     is_new: bool,
 }
 
 impl Attention {
-    /// Before any map over a source of `extent`.
+    /// Attention to a source of `extent` before any map.
     pub(super) fn new(parameters: GazeParameters, extent: Extent) -> Self {
         Self { parameters, extent, consumer: None, maps_taken: 0 }
     }

@@ -1,4 +1,4 @@
-//! The gaze controller: combines a policy and client feedback into the gaze of a view.
+//! Where a view looks: the policies of configurations, and the controller that combines a policy and client feedback into the gaze.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -35,31 +35,31 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Policy<Log = Arc<GazeLog>, File = Arc<Scorer>> {
-    /// What a client asks for; where clients are silent what the view needs most, as far as clients weigh channels.
+    /// What a client asks for. While clients are silent, what the view needs most, weighed by the channels to which clients gave weights.
     #[default]
     Auto,
     /// One point, until a client moves the view to others.
     Fixed {
-        /// From 0 at the left edge of the source to 1 at the right one.
+        /// Column of the point: 0 at the left edge of the source, 1 at the right one.
         #[serde(default = "middle", skip_serializing_if = "is_middle")]
         #[serde(deserialize_with = "checked::<Real<0, 100>, _, _>")]
         x: f64,
-        /// From 0 at the top edge of the source to 1 at the bottom one.
+        /// Row of the point: 0 at the top edge of the source, 1 at the bottom one.
         #[serde(default = "middle", skip_serializing_if = "is_middle")]
         #[serde(deserialize_with = "checked::<Real<0, 100>, _, _>")]
         y: f64,
     },
-    /// The attention that clients send, and as [`Saliency`](Self::Saliency) where they are silent.
+    /// The attention that clients send. While they are silent, as [`Saliency`](Self::Saliency).
     Feedback,
     /// What the view needs most, weighed by what stands out or moves.
     Saliency,
     /// What the view needs most, weighed by what a scorer makes of the channels.
     Relevance {
-        /// A trained one; `None` is the default, which needs no training.
+        /// A trained scorer; `None` for the default one, which needs no training.
         #[serde(default = "none")]
         scorer: Option<File>,
-        /// What channels add to the score; see [`ChannelWeight`](crate::feedback::ChannelWeight). Given for the default
-        /// scorer, they replace its own.
+        /// What channels add to the score; see [`ChannelWeight`](crate::feedback::ChannelWeight). With the default
+        /// scorer, they replace its weights.
         #[serde(default)]
         #[serde(deserialize_with = "checked::<ChannelWeights, _, _>")]
         weights: BTreeMap<String, f32>,
@@ -77,10 +77,10 @@ pub enum Policy<Log = Arc<GazeLog>, File = Arc<Scorer>> {
     /// A policy for each fovea, in order: a list in configurations.
     #[serde(rename = "[]")]
     Several {
-        /// As many as foveae; equal ones stand together.
+        /// One for each fovea. Equal policies are neighbours.
         #[serde(default)]
         policy: Vec<FoveaPolicy>,
-        /// Where a fixed one looks, as with [`Fixed`](Self::Fixed).
+        /// Column of the point of foveae with the policy `fixed`, as in [`Fixed`](Self::Fixed).
         #[serde(default = "middle", skip_serializing_if = "is_middle")]
         #[serde(deserialize_with = "checked::<Real<0, 100>, _, _>")]
         x: f64,
@@ -91,15 +91,15 @@ pub enum Policy<Log = Arc<GazeLog>, File = Arc<Scorer>> {
     },
 }
 
-/// What one of several foveae looks at; as the [`Policy`] of that name.
+/// Policy of one of several foveae, which looks where the [`Policy`] of the same name does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FoveaPolicy {
-    /// What clients ask for, and what the view needs most where they are silent.
+    /// What clients ask for; while they are silent, what the view needs most.
     Auto,
     /// A fixed point.
     Fixed,
-    /// The attention that clients send, and saliency where they are silent.
+    /// The attention that clients send; while they are silent, saliency.
     Feedback,
     /// What the view needs most, weighed by what stands out or moves.
     Saliency,
@@ -119,17 +119,18 @@ impl FoveaPolicy {
         }
     }
 
-    /// Whether the attention of clients decides for it.
+    /// Whether the attention of clients moves the fovea.
     pub const fn is_feedback(self) -> bool {
         matches!(self, Self::Auto | Self::Feedback)
     }
 
-    /// Whether channels decide for it.
+    /// Whether channels move the fovea.
     pub const fn is_relevance(self) -> bool {
         matches!(self, Self::Auto | Self::Relevance)
     }
 
-    fn at(self, (x, y): (f64, f64)) -> Policy {
+    /// The policy of a whole view; a fixed one looks at the point.
+    fn to_policy(self, (x, y): (f64, f64)) -> Policy {
         match self {
             Self::Auto => Policy::Auto,
             Self::Fixed => Policy::Fixed { x, y },
@@ -208,13 +209,13 @@ impl<Log, File> Policy<Log, File> {
         }
     }
 
-    /// The most that its decisions read of each frame; `pursues` says whether fixations follow what they are at.
+    /// The most that decisions of the policy read of each frame. `pursues` says whether fixations follow moving objects.
     pub fn reads(&self, pursues: bool) -> FrameParts {
         let pursues = pursues && !matches!(self, Self::Replay { .. });
         FrameParts { coarse: pursues || self.is_need(), tiles: self.is_relevance() }
     }
 
-    /// Fixations at a time of a view with this policy whose layout has at most `most`: one for each of several policies.
+    /// Fixations at a time of a view with this policy, whose layout has at most `most`. A list of policies has one fixation for each.
     pub fn foveae(&self, most: usize) -> usize {
         match self {
             Self::Several { policy, .. } => policy.len().min(most),
@@ -233,7 +234,7 @@ impl<Log, File> Policy<Log, File> {
         }
     }
 
-    /// Whether one of several foveae has such a policy.
+    /// Whether the policy of one of several foveae is `wanted`.
     fn is_of(&self, wanted: impl Fn(FoveaPolicy) -> bool) -> bool {
         matches!(self, Self::Several { policy, .. } if policy.iter().copied().any(wanted))
     }
@@ -306,17 +307,17 @@ impl Policy<PathBuf, PathBuf> {
 
 /// Decides where one view looks.
 ///
-/// For each frame, first pass it the feedback with [`accept_feedback`](Self::accept_feedback), then say that the frame has [arrived](Self::arrive); once it was
-/// looked at, let it [decide](Self::decide) on the next one. The same calls lead to the same gaze.
+/// Call for each frame [`accept_feedback`](Self::accept_feedback), then [`arrive`](Self::arrive), and once the frame was sampled
+/// [`decide`](Self::decide), which chooses where the next frame is looked at. The same calls lead to the same gaze.
 #[derive(Debug)]
 pub struct Controller {
     policy: Box<dyn FixationPolicy>,
 }
 
 impl Controller {
-    /// Starts to look at a source of `extent`, of which nothing has been seen yet, with at most `foveae` fixations at a time, 1 to
-    /// [`FOVEAE_MAX`]; with as many as policies, if those are several. `publishes_channels` says whether somebody reads the channels of
-    /// its [scene](Self::scene).
+    /// Starts to look at a source of `extent`, of which nothing has been seen yet, with at most `foveae` fixations at a time: 1 to
+    /// [`FOVEAE_MAX`], or for [`Policy::Several`] the number of policies. `publishes_channels` says whether the channels of the
+    /// [scene](Self::scene) are published.
     pub fn new(
         policy: Policy,
         parameters: GazeParameters,
@@ -326,8 +327,8 @@ impl Controller {
         at: FrameTime,
     ) -> Self {
         assert!((1..=FOVEAE_MAX).contains(&foveae), "1 to 8 foveae");
-        let beginning = Beginning { parameters, publishes_channels, extent, at };
-        Self { policy: beginning.policy(policy, foveae) }
+        let builder = PolicyBuilder { parameters, publishes_channels, extent, at };
+        Self { policy: builder.policy(policy, foveae) }
     }
 
     /// Gaze of the view.
@@ -340,7 +341,7 @@ impl Controller {
         self.policy.is_settled()
     }
 
-    /// Whether the plan of this frame must not depend on the one before, as it did not when it was recorded.
+    /// Whether the token plan of this frame must not depend on the plan before: a replayed log says that it did not in the recording.
     pub fn plans_afresh(&self) -> bool {
         self.policy.plans_afresh()
     }
@@ -350,24 +351,24 @@ impl Controller {
         self.policy.scene()
     }
 
-    /// Takes what clients said before the frame of `at`, the newest of it.
+    /// Takes the newest feedback of clients from before the frame of `at`.
     pub fn accept_feedback(&mut self, feedback: &Feedback, at: FrameTime) {
         self.policy.accept_feedback(feedback, at);
     }
 
-    /// What its next decisions read, of `most`, which is what [its policy](Policy::reads) may read.
+    /// The parts of a frame that the next decisions read: some of `most`, the parts that [the policy](Policy::reads) ever reads.
     pub fn reads(&self, most: FrameParts) -> FrameParts {
         self.policy.reads(most)
     }
 
-    /// The frame of `at` is there: from now on the gaze is that of this frame. `seen` is the frame before, if the policy
-    /// [reads](Self::reads) it and there was one.
+    /// Goes on to the frame of `at`, which has arrived: the gaze is now the gaze for this frame. `seen` is the frame before, if there was
+    /// one and the policy [reads](Self::reads) it.
     pub fn arrive(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
         self.policy.arrive(at, seen);
     }
 
-    /// Decides, if it is time to, where the next frame is looked at: by what was `seen` of the newest one, if the policy reads that, and
-    /// by what the view needs after it. Of each tile, row by row, `changed_frame` is the newest frame that changed it.
+    /// Decides, if it is time to, where the next frame is looked at. `seen` is the newest frame, if the policy reads it; `need` is what
+    /// the view needs after that frame; `changed_frame` has for each tile, row by row, the newest frame that changed it.
     pub fn decide(&mut self, seen: Option<Seen<'_>>, need: &Need, changed_frame: &[u64]) {
         self.policy.decide(seen, need, changed_frame);
     }
@@ -383,15 +384,15 @@ impl Controller {
     }
 }
 
-/// Initial arguments of policies.
-struct Beginning {
+/// Builds the policy of a view, or of some of its foveae.
+struct PolicyBuilder {
     parameters: GazeParameters,
     publishes_channels: bool,
     extent: Extent,
     at: FrameTime,
 }
 
-impl Beginning {
+impl PolicyBuilder {
     /// A policy that moves `foveae`.
     fn policy(&self, policy: Policy, foveae: usize) -> Box<dyn FixationPolicy> {
         let Self { parameters, extent, at, .. } = *self;
@@ -419,7 +420,7 @@ impl Beginning {
             Policy::Several { policy, x, y } => {
                 assert_eq!(policy.len(), foveae, "a policy for each fovea");
                 let group = |same: &[FoveaPolicy]| PolicyGroup {
-                    policy: self.policy(same[0].at((x, y)), same.len()),
+                    policy: self.policy(same[0].to_policy((x, y)), same.len()),
                     name: same[0],
                 };
                 let groups = policy.chunk_by(|one, next| one == next).map(group);

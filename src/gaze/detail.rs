@@ -19,7 +19,7 @@ pub const INNER_LEVELS: usize = BLOCK_SIDE.ilog2() as usize;
 /// Units of a [loss](Detail::losses) per unit of luma and pixel.
 pub const LOSS_UNITS: f64 = 16.0;
 
-/// Steps of the noise of a camera that are told apart, per step of luma.
+/// Steps of a camera's noise that are distinguished, per step of luma.
 const NOISE_STEPS: f64 = 8.0;
 
 /// Sums over the real pixels of a block.
@@ -27,13 +27,13 @@ const NOISE_STEPS: f64 = 8.0;
 /// Luma is the camera's own sample, where it has one; of RGB it is (54 R + 183 G + 19 B + 128) / 256, rounded down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockSums {
-    /// Pixels; 0 of a block beyond the picture.
+    /// Real pixels; 0 for a block outside of the picture.
     pub count: u32,
-    /// Luma.
+    /// Sum of luma.
     pub luma: u32,
-    /// Sum of the squares.
+    /// Sum of the squares of luma.
     pub squares: u32,
-    /// For each of the levels 1 to 4: of every texel the square of its sum of luma, divided by its pixels and rounded down.
+    /// For each of the levels 1 to 4: the sum over its texels of the square of the texel's luma sum, divided by its pixels and rounded down.
     pub mean_squares: [u32; INNER_LEVELS],
 }
 
@@ -42,11 +42,11 @@ pub struct BlockSums {
 pub struct Detail {
     grid: Extent,
     blocks: Vec<BlockSums>,
-    /// Of each level from 1 on, block by block.
+    /// Losses at each level from 1 on, block by block.
     losses: Vec<Vec<u32>>,
     /// Standard deviation of the camera's noise in the newest frame, in [`NOISE_STEPS`] of luma.
     noise: f64,
-    /// The newest frame whose losses were others than those of the frame before; 0 before the first.
+    /// The newest frame whose losses differed from those of the frame before; 0 before the first.
     changed_frame: u64,
 }
 
@@ -84,7 +84,7 @@ impl Detail {
         self.losses.len() as u32
     }
 
-    /// The newest frame whose losses were others than those of the frame before; 0 before the first.
+    /// The newest frame whose losses differed from those of the frame before; 0 before the first.
     pub fn changed_frame(&self) -> u64 {
         self.changed_frame
     }

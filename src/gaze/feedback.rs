@@ -11,11 +11,11 @@ use foveate_core::geometry::fixation::Points;
 pub enum Feedback {
     /// Look at these points from the next frame on.
     Look {
-        /// Pixels right of the source's left edge, and below its top edge.
+        /// Points in source pixels, x to the right and y downwards.
         points: Points,
         /// Duration in nanoseconds of stream time; without one, until newer feedback or until the policy takes over.
         hold_ns: Option<u64>,
-        /// `frame_seq` of the frame that they are places of; `None` for the frame to come.
+        /// `frame_seq` of the frame in which the points lie; `None` for the frame to come.
         frame_seq: Option<u64>,
         /// Area around the points.
         area: LookArea,
@@ -24,18 +24,17 @@ pub enum Feedback {
     Attend {
         /// The map.
         map: Arc<AttentionMap>,
-        /// `frame_seq` of the frame that it was computed from.
+        /// `frame_seq` of the frame that the map was computed from.
         frame_seq: u64,
-        /// `frame_seq` of the frame over which it lies, where the client's ego motion has moved it there; `None` for the one that it was
-        /// computed from.
+        /// `frame_seq` of the frame over which the map lies, if the client's ego motion has moved it; `None` if it still lies over the frame
+        /// that it was computed from.
         lies_in: Option<u64>,
     },
     /// Give a view a map by name; for the policy `relevance`.
     Inject(Arc<Injection>),
     /// Forget the maps of these names, whose client is gone; for the policy `relevance`.
     Withdraw(Arc<[String]>),
-    /// Set what channels add to the score, by name, beside what the scorer makes of them; 0 takes it back. For the policy
-    /// `relevance`.
+    /// Set the weights of channels in the score, by name, beside the scorer's own; 0 takes a weight back. For the policy `relevance`.
     Weigh(Arc<[ChannelWeight]>),
     /// Return control to the view's policy, with the weights of its configuration.
     Release,

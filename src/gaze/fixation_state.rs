@@ -39,21 +39,21 @@ pub(super) enum Hold {
     UntilNewerOr(u64),
 }
 
-/// Since when a fovea is where it is.
+/// How and when a fovea came to its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Arrival {
-    /// No saccade led there, or it lost what it followed: it need not dwell.
+    /// Without a saccade, or the fovea lost what it followed: it need not dwell.
     None,
-    /// A saccade leads there with the next frame.
+    /// By a saccade with the next frame.
     Next,
-    /// A saccade led there at this [time](FixationState::elapsed_ns).
+    /// By a saccade at this [time](FixationState::elapsed_ns).
     At(u64),
 }
 
 /// A current fixation, with its requested box, object track and dwell start.
 #[derive(Clone, Copy, Debug)]
 struct Fovea {
-    /// With the id 0 before it has one.
+    /// The fixation as it is published; its id is 0 until it gets one.
     fixation: Fixation,
     /// The box that somebody asked for, in pixels from the point.
     around: Option<Region>,
@@ -62,7 +62,7 @@ struct Fovea {
     track: Track,
     /// The last map that was free to move it, by its number; 0 for none.
     decided_by: u64,
-    /// Whether it lost what it followed, and no map has decided on it since.
+    /// Whether the fovea lost what it followed, and no map has decided on it since.
     is_lost: bool,
 }
 
@@ -76,14 +76,14 @@ pub(super) struct SentMap {
 }
 
 impl Fovea {
-    /// After a map decided on it, with what it looks at at a peak of that.
+    /// The fovea after map `by` decided on it. It follows what is at `peak`, a peak of that map.
     fn decided(self, by: Option<SentMap>, peak: Option<Peak>) -> Self {
         let Some(SentMap { number, frame_seq }) = by else { return self };
         let track = peak.map_or(self.track, |peak| self.track.found((peak.x, peak.y), frame_seq));
         Self { decided_by: number, is_lost: false, track, ..self }
     }
 
-    /// With the box of what it looks at, in pixels of the image.
+    /// The fovea with the box of what it looks at, in pixels of the image.
     fn over(self, region: Option<Region>) -> Self {
         let point = (self.fixation.x, self.fixation.y);
         Self { around: region.map(|region| region.relative_to(point)), ..self }
@@ -103,7 +103,7 @@ pub(super) struct FixationState {
     foveae: Foveae,
     /// `foveae` and relevance.
     gaze: Gaze,
-    /// Those of the previous frame: two moves within one frame count as one.
+    /// Foveae of the previous frame: two moves within one frame count as one.
     before: Foveae,
     /// The greatest id of a fixation up to the previous frame.
     last_id: u64,
@@ -115,7 +115,7 @@ pub(super) struct FixationState {
     seen_frame: u64,
     /// Interval of the last decision, counted from the start; `None` makes the next frame due.
     decided: Option<u64>,
-    /// The newest frame when it was last decided by what the view needs; `None` before that.
+    /// The newest frame at the last decision by what the view needs; `None` before the first such decision.
     decided_frame: Option<u64>,
     hold: Option<Hold>,
     /// `frame_seq` of the frame of the last `look`; 0 before any.
@@ -530,9 +530,9 @@ impl FixationState {
         Fovea { fixation, around: None, arrival, track, decided_by: 0, is_lost: false }
     }
 
-    /// Makes these the foveae, the first of those at the same place. Those of the previous frame go on, wherever they are now. What it
-    /// fixated for the same reason stays the fixation that it was, with the box and the share that are asked for now; others get the next
-    /// ids, in order.
+    /// Sets the foveae; of several at the same place, the first. Foveae of the previous frame keep their ids wherever they are now. A
+    /// place that the previous frame fixated for the same reason keeps its fixation, with the box and the share that are asked for now.
+    /// Others get the next ids, in order.
     fn fixate(&mut self, foveae: &[Fovea]) {
         let place = |fovea: &Fovea| (fovea.fixation.x, fovea.fixation.y);
         let aim = |fovea: &Fovea| (place(fovea), fovea.fixation.reason);

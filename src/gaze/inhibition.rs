@@ -32,7 +32,7 @@ pub struct Trace {
 }
 
 impl Inhibition {
-    /// Without traces, for a view of so many foveae. A place loses `strength` of its weight, 0..=1, decaying to 1/e in `decay_ms`.
+    /// Inhibition without traces, for a view of so many foveae. A place loses `strength` of its weight, 0..=1, decaying to 1/e in `decay_ms`.
     pub fn new(strength: f64, decay_ms: u32, foveae: usize) -> Self {
         let (decay_ns, traces_max) = (f64::from(decay_ms) * 1e6, foveae * TRACES_MAX);
         Self { strength, decay_ns, traces_max, traces: Vec::with_capacity(traces_max) }
@@ -111,7 +111,7 @@ pub(super) fn darken(
     }
 }
 
-/// Those of `count` cells within three radii of a place: beyond, a Gaussian is below 1.2 %.
+/// The cells, of `count`, within three radii of a place: beyond, a Gaussian is below 1.2 %.
 #[expect(clippy::cast_possible_truncation, reason = "a cell, cut at 0 and at the count")]
 pub(super) fn reached(place: f64, radius: f64, count: usize) -> std::ops::Range<usize> {
     let end = ((place + 3.0 * radius).ceil() as usize).min(count);

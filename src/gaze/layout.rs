@@ -54,7 +54,7 @@ pub enum Layout {
     Inset(Inset),
     /// Tokens of one step everywhere, row by row.
     Uniform,
-    /// As foveal, of boxes that may be halved along one axis.
+    /// As [`Foveal`](Self::Foveal), with boxes that may be halved along one axis.
     Directional {
         /// Eccentricity at which magnification has halved, as in the layout `foveal`.
         #[serde(rename = "e0", default, deserialize_with = "optional::<Pixels, _, _>")]
@@ -91,7 +91,7 @@ pub struct PlanRequest<'a> {
     pub fixations: &'a [Focus],
     /// How much each part of the image matters; `None` where all of it matters equally.
     pub relevance: Option<&'a RelevanceMap>,
-    /// The plan of the frame before, of the same layout over the same picture; a foveal plan keeps what it can of it.
+    /// The plan of the frame before, of the same layout over the same picture; a foveal plan keeps a part of it.
     pub before: Option<&'a TokenPlan>,
     /// What the view needs of each part of the picture, for [`Layout::Adaptive`]; `None` where all of it matters equally.
     pub demand: Option<&'a Demand>,
@@ -122,7 +122,7 @@ impl Layout {
         }
     }
 
-    /// Whether its plans follow the detail of the picture itself.
+    /// Whether plans of the layout follow the detail of the picture itself.
     pub const fn follows_detail(&self) -> bool {
         matches!(self, Self::Adaptive { .. })
     }
@@ -162,8 +162,8 @@ impl Layout {
         self.plan_around(request, &asked)
     }
 
-    /// The plan; `asked` has of each fixation, in order, the box or the point that somebody asked for, and is empty if nobody asked for
-    /// any.
+    /// The plan. `asked` has for each fixation, in order, the box or the point that a client asked for; it is empty if no client asked
+    /// for any.
     fn plan_around(&self, request: &PlanRequest<'_>, asked: &[Option<Region>]) -> TokenPlan {
         let PlanRequest { shape, patch_side, budget, fixations, relevance, before, demand } =
             *request;

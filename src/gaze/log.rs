@@ -15,8 +15,8 @@
 //! {"frame":5,"fixations":[{"id":2,"x":12.5,"y":7.0625,"since_frame":5,"reason":"saliency","weight":1.0}],"relevance":{"frame":4,"grid":[2,1],"codes":"80ff"}}
 //! ```
 //!
-//! With `"afresh":true` the plan of that frame does not follow from the one before: masks changed, or a recorder came, whose log begins
-//! there. An entry that only repeats the gaze changes nothing.
+//! With `"afresh":true` the token plan of frame `frame` did not depend on the plan before: masks changed, or a recorder subscribed, whose
+//! log begins there. An entry that only repeats the gaze changes nothing.
 
 use std::error::Error;
 use std::fmt;
@@ -50,11 +50,11 @@ pub struct GazeLog {
 /// A recorded gaze, and the frame from which it applies.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogEntry {
-    /// `frame_seq` of the first frame with it.
+    /// `frame_seq` of the first frame with the gaze.
     pub frame: u64,
     /// The gaze.
     pub gaze: Arc<Gaze>,
-    /// Whether that frame was planned without regard to the plan before.
+    /// Whether the first frame with the gaze was planned without regard to the plan before.
     pub is_planned_afresh: bool,
 }
 
@@ -69,7 +69,7 @@ pub enum GazeLogError {
         /// The system's error.
         source: std::io::Error,
     },
-    /// It is readable, but not a valid log.
+    /// The file is readable, but not a valid log.
     Malformed {
         /// The file.
         path: PathBuf,
@@ -125,7 +125,7 @@ pub enum GazeLogParseError {
         /// The frame of the entry before.
         before: u64,
     },
-    /// No entries.
+    /// The log has no entries.
     Empty,
 }
 

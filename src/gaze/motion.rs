@@ -81,11 +81,11 @@ pub type Share<'s> = &'s dyn for<'b> Fn(
 /// Motion of a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct BlockMotion {
-    /// To the right since the picture before, in source pixels.
+    /// Motion to the right since the picture before, in source pixels.
     pub dx: f32,
-    /// Downwards.
+    /// Motion downwards since the picture before, in source pixels.
     pub dy: f32,
-    /// How well that is known: 0 (not at all, as without texture) to 1.
+    /// How well the motion is known: 0 (not at all, as without texture) to 1.
     pub confidence: f32,
 }
 
@@ -99,7 +99,7 @@ pub struct Motion {
     /// Sides of a block and of a texel in source pixels.
     block_px: f64,
     texel_px: f64,
-    /// Of the blocks of the newer picture, row by row.
+    /// Motion of the blocks of the newer picture, row by row.
     blocks: Vec<BlockMotion>,
     before_from_now: Result<Affine, Unknown>,
 }
@@ -107,11 +107,11 @@ pub struct Motion {
 /// Motion of a place.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LocalMotion {
-    /// To the right since the picture before, in source pixels.
+    /// Motion to the right since the picture before, in source pixels.
     pub dx: f64,
-    /// Downwards.
+    /// Motion downwards since the picture before, in source pixels.
     pub dy: f64,
-    /// Whether something moves there against the background, and this is its motion; otherwise it is that of the background.
+    /// Whether something moves at the place against the background, and `dx`, `dy` is its motion. Otherwise they are the background's.
     pub is_own: bool,
     /// Which share of what is known around the place moves against the background, 0..=1.
     pub own_share: f64,
@@ -124,7 +124,7 @@ pub struct LocalMotion {
 pub struct Motions {
     now: Brightness,
     before: Brightness,
-    /// Of the blocks of `now`, row by row.
+    /// Matches of the blocks of `now`, row by row.
     matches: Vec<Match>,
     votes: Vec<Vote>,
     distances: Distances,
@@ -171,12 +171,12 @@ impl Motion {
         self.before_from_now.ok()?.inverse()
     }
 
-    /// The same from pixels of the newer picture to those of the older one. Exactly [`Affine::IDENTITY`] for a camera that stands
-    /// still.
+    /// How most of the picture moved, from source pixels of the newer picture to those of the older one: the inverse of
+    /// [`global`](Self::global). Exactly [`Affine::IDENTITY`] for a camera that stands still.
     ///
     /// # Errors
     ///
-    /// Why it is not known.
+    /// Why the motion is not known.
     pub fn before_from_now(&self) -> Result<Affine, Unknown> {
         self.before_from_now
     }
@@ -196,7 +196,7 @@ impl Motion {
         self.local(place, radius, |centre, _| centre)
     }
 
-    /// Where what was at a place of the older picture went: what came from within `radius` pixels of it.
+    /// Motion since the older picture of what was there within `radius` pixels of a place.
     pub fn onward(&self, place: (f64, f64), radius: f64) -> LocalMotion {
         self.local(place, radius, |centre, block| {
             (centre.0 - f64::from(block.dx), centre.1 - f64::from(block.dy))
@@ -285,7 +285,7 @@ struct Mover {
     weight: f64,
 }
 
-/// The motion of most blocks: the mean of those within `radius` of it, starting at the block with the most neighbours.
+/// The motion of most blocks: the mean of the motions within `radius` of it, starting at the block with the most neighbours.
 fn mode(movers: &[Mover], radius: f64) -> (f64, f64) {
     let near = |mover: &Mover, to: (f64, f64)| {
         mover.weight * biweight(length(mover.dx - to.0, mover.dy - to.1) / radius)
@@ -325,7 +325,7 @@ fn biweight(distance: f64) -> f64 {
 }
 
 impl Motions {
-    /// Before the first picture of a source with a pyramid of `shape`.
+    /// The motions of a source with a pyramid of `shape`, before its first picture.
     pub fn new(shape: PyramidShape) -> Self {
         let level = CoarseLevel::level_of(shape);
         let extent = shape.level_extent(level);
@@ -363,7 +363,7 @@ impl Motions {
         self.follow_shared(coarse, at, &|parts, work| parts.iter_mut().for_each(work));
     }
 
-    /// The same, with the help of others where much has changed.
+    /// Does what [`follow`](Self::follow) does; `share` spreads the work over threads where much has changed.
     pub fn follow_shared(&mut self, coarse: &CoarseLevel, at: FrameTime, share: Share<'_>) {
         let is_seen = self.seen.is_some_and(|seen| seen.frame_seq == at.frame_seq);
         if coarse.extent() != self.now.extent || is_seen {
@@ -381,7 +381,8 @@ impl Motions {
         self.measure(share);
     }
 
-    /// Makes the last of those kept free: the oldest of the newest ones goes on with the one before it, or becomes the first of another.
+    /// Frees the last of the kept motions. The oldest of the newest ones is appended to the older motion before it, or becomes the start of
+    /// another older one.
     fn make_room(&mut self) {
         let (older, newest) = self.kept.split_at_mut(OLDER_KEPT);
         match (older.last_mut(), newest.first()) {
@@ -479,7 +480,7 @@ impl Motions {
         }
     }
 
-    /// Matches all blocks, and fits the motion of the picture to theirs.
+    /// Matches all blocks, and fits the motion of the picture to the motion of the blocks.
     fn compare(&mut self, share: Share<'_>) -> Result<Fit, Unknown> {
         let guess = self.guess();
         self.match_blocks(guess, share);
@@ -573,7 +574,7 @@ fn vote(found: &Match, at: (f64, f64)) -> Vote {
     Vote { at, shift: (f64::from(found.dx), f64::from(found.dy)), weight, greatest }
 }
 
-/// What the vote of a block would count if it matched.
+/// The weight that the vote of a block would have if it matched.
 fn possible(found: &Match) -> f64 {
     let (greatest, least) = found.eigenvalues();
     f64::from(0.5 * (greatest + least) / (greatest + NOISE))

@@ -1,4 +1,4 @@
-//! What a view needs to see most: where policies look that no client steers.
+//! What a view needs to see most. Policies look there while no client steers.
 
 use super::fixation_state::FixationState;
 use super::inhibition::darken;

@@ -15,7 +15,7 @@ pub struct GazeParameters {
     /// plan a saccade, as Rayner has it.
     #[serde(deserialize_with = "checked::<Whole<0, 10_000>, _, _>")]
     pub dwell_min_ms: u32,
-    /// By which factor another place must beat the present one, 1 to 10.
+    /// Factor by which another place must beat the present one, 1 to 10.
     #[serde(deserialize_with = "checked::<Real<100, 1_000>, _, _>")]
     pub hysteresis: f64,
     /// How much less the edge of the image counts than its centre, 0 (as much) to 1 (nothing). Tatler, "The central fixation bias

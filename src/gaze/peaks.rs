@@ -21,7 +21,7 @@ const RADIUS_SHARE: f64 = 0.06;
 /// Peaks of a map, the strongest first.
 #[derive(Clone, Debug)]
 pub(super) struct Peaks {
-    /// At places that a fixation may have, no two at the same; with the map's weights there.
+    /// Places that a fixation may have, all different, each with the weight of the map there.
     peaks: ArrayVec<Peak, FOVEAE_MAX>,
     /// Standard deviations of the inhibition along x and y, in pixels.
     radius: (f64, f64),
@@ -100,7 +100,7 @@ impl Peaks {
         goals
     }
 
-    /// What a place of `weight` is worth to the fovea that goes for `goal`: what the other peaks leave of it.
+    /// The worth of a place of `weight` to the fovea whose goal is the peak `goal`: the weight that inhibition by the other peaks leaves.
     pub(super) fn worth(&self, weight: f32, (x, y): (f64, f64), goal: Option<usize>) -> f64 {
         let others = self.peaks.iter().enumerate().filter(|(index, _)| Some(*index) != goal);
         let kept = |(_, peak): (usize, &Peak)| {
@@ -109,7 +109,7 @@ impl Peaks {
         f64::from(weight) * others.map(kept).product::<f64>()
     }
 
-    /// What a fovea's goal is worth to it; without a goal, what its place must be worth.
+    /// The worth of a fovea's goal; without a goal, the worth that its place must have.
     pub(super) fn worth_of(&self, goal: Option<usize>) -> f64 {
         let goal_worth = |index: usize| {
             let Peak { x, y, weight } = self.peaks[index];

@@ -31,7 +31,7 @@ pub trait FixationPolicy: Debug + Send {
         true
     }
 
-    /// Whether the plan of this frame was made without the one before when it was recorded.
+    /// Whether the token plan of this frame did not depend on the plan before when it was recorded.
     fn plans_afresh(&self) -> bool {
         false
     }
@@ -41,7 +41,7 @@ pub trait FixationPolicy: Debug + Send {
         None
     }
 
-    /// From now on foveae of other policies look at these places, in pixels: this policy does not choose them.
+    /// Takes the places, in pixels, where foveae of other policies look from now on: this policy avoids them.
     fn avoid(&mut self, _places: &[(f64, f64)]) {}
 
     /// Masks cover `texels` of the coarse level from frame `frame_seq`, the next one, on. What is made afterwards must not tell what was
@@ -51,12 +51,12 @@ pub trait FixationPolicy: Debug + Send {
     /// Takes what clients said before the frame of `at`.
     fn accept_feedback(&mut self, feedback: &Feedback, at: FrameTime);
 
-    /// What its next decisions read, of `most`, which is what policies of its name may read.
+    /// The parts of a frame that the next decisions read: some of `most`, the parts that policies of this name ever read.
     fn reads(&self, most: FrameParts) -> FrameParts {
         most
     }
 
-    /// The frame of `at` is there, and is looked at now. Applies what is known of this frame alone: what clients sent, places that move
+    /// Goes on to the frame of `at`, which has arrived and is looked at now. Applies what is known of this frame alone: what clients sent, places that move
     /// with what is in the picture, and entries of a log. `seen` is an earlier frame.
     fn arrive(&mut self, at: FrameTime, seen: Option<Seen<'_>>);
 

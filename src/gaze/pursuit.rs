@@ -26,33 +26,33 @@ const SLACK: f64 = 0.75;
 /// The object that a fixation follows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Track {
-    /// Where it is in the newest picture that was seen, in pixels.
+    /// Where the object is in the newest picture that was seen, in pixels.
     place: (f64, f64),
-    /// Pixels a second; `None` before a measurement.
+    /// Velocity in pixels a second; `None` before a measurement.
     velocity: Option<(f64, f64)>,
-    /// `frame_seq` of that picture.
+    /// `frame_seq` of the picture in which `place` lies.
     frame_seq: u64,
     /// Time without a measurement, in seconds.
     blind_s: f64,
 }
 
 impl Track {
-    /// Of what is at `place` in the picture of frame `frame_seq`.
+    /// A track of what is at `place` in the picture of frame `frame_seq`.
     pub(super) fn of(place: (f64, f64), frame_seq: u64) -> Self {
         Self { place, velocity: None, frame_seq, blind_s: 0.0 }
     }
 
-    /// The newest picture that it was seen in.
+    /// `frame_seq` of the picture in which the place lies.
     pub(super) fn frame_seq(&self) -> u64 {
         self.frame_seq
     }
 
-    /// The same thing, found at `place` in the picture of frame `frame_seq`.
+    /// The track of the same object, found at `place` in the picture of frame `frame_seq`.
     pub(super) fn found(self, place: (f64, f64), frame_seq: u64) -> Self {
         Self { place, frame_seq, ..self }
     }
 
-    /// The same place, of what is there in the picture of frame `frame_seq`.
+    /// A new track at the same place, of what is there in the picture of frame `frame_seq`.
     pub(super) fn renewed(self, frame_seq: u64) -> Self {
         Self::of(self.place, frame_seq)
     }
@@ -100,7 +100,7 @@ impl Track {
         BLIND_S < self.blind_s || is_out(x, image.width) || is_out(y, image.height)
     }
 
-    /// Where it will be `ahead_s` seconds after the newest picture that was seen.
+    /// Where the object will be `ahead_s` seconds after the newest picture that was seen.
     pub(super) fn ahead(&self, ahead_s: f64) -> (f64, f64) {
         let (x, y) = self.velocity.unwrap_or_default();
         let ahead_s = ahead_s.min(BLIND_S);

@@ -37,7 +37,7 @@ pub struct Saliency {
 }
 
 impl Saliency {
-    /// Before the first picture of a source of `extent`; its edge weighs `centre_prior` less than its centre, 0..=1.
+    /// Saliency of a source of `extent`, before its first picture. The edge weighs `centre_prior` less than the centre, 0..=1.
     pub fn new(extent: Extent, centre_prior: f64) -> Self {
         let shape = PyramidShape::new(extent);
         let grid = shape.level_extent(CoarseLevel::level_of(shape));
@@ -123,7 +123,7 @@ fn singularity(map: &[f32], floor: f32) -> f32 {
     if 0.0 < greatest { share * share } else { 0.0 }
 }
 
-/// In eight lanes: a single running sum would be bound by its latency.
+/// The greatest value and the sum of a map, in eight lanes, because a single running sum would be bound by its latency.
 fn greatest_and_sum(map: &[f32]) -> (f32, f32) {
     let (chunks, rest) = map.as_chunks::<8>();
     let (mut greatest, mut sum) = ([0f32; 8], [0f32; 8]);

@@ -25,17 +25,18 @@ pub struct Sight {
     grid: Extent,
     /// The level whose loss is what there is to see.
     base: u32,
-    /// What is known of each block, in parts of [`WHOLE`].
+    /// How much of each block the view knows, in parts of [`WHOLE`].
     known: Vec<u32>,
-    /// Whether each block has changed since it was shown, and what it lost at the base when it was.
+    /// Whether each block has changed since it was shown.
     is_changed: Vec<bool>,
+    /// What each block lost at the base when it was shown.
     shown_losses: Vec<u32>,
     need: Need,
     at: FrameTime,
 }
 
 impl Sight {
-    /// Nothing is known yet of pictures of `extent`. What they lose at level `base` is what there is to see.
+    /// A view that knows nothing yet of pictures of `extent`. What the pictures lose at level `base` is what there is to see.
     pub fn new(extent: Extent, base: u32) -> Self {
         let grid = extent.in_cells(BLOCK_SIDE);
         Self {
@@ -60,7 +61,7 @@ impl Sight {
         &self.need
     }
 
-    /// Forgets everything.
+    /// Forgets what the view was shown.
     pub fn reset(&mut self) {
         self.known.fill(0);
     }
@@ -109,8 +110,8 @@ impl Sight {
         let blocks = losses.iter().zip(&self.known).zip(&self.shown_losses);
         self.need.fill(blocks.map(|((loss, known), shown)| {
             // A new thing in a block has more detail or less than what was shown there; the same thing that moved has as much.
-            let alike = *loss.min(shown) as f32 / (*loss.max(shown)).max(1) as f32;
-            *loss as f32 * (1.0 - alike * *known as f32 / WHOLE as f32)
+            let likeness = *loss.min(shown) as f32 / (*loss.max(shown)).max(1) as f32;
+            *loss as f32 * (1.0 - likeness * *known as f32 / WHOLE as f32)
         }));
     }
 

@@ -87,7 +87,7 @@ impl Needs {
         }
     }
 
-    /// Levels of detail that it follows, 0 where a picture fits the budget; `None` if it follows none.
+    /// Levels of detail that the view follows, 0 where a picture fits the budget; `None` if it does not follow the detail.
     pub fn levels(&self) -> Option<u32> {
         match self {
             Self::Nothing => None,
@@ -108,7 +108,7 @@ impl ViewSpec {
         self.plan_by(gaze, shape, before, None)
     }
 
-    /// The same, by what the view [needs](Self::needs) of the picture, where its layout follows that.
+    /// The tokens of a frame for a gaze, as [`plan`](Self::plan), and for the demand of a view whose layout follows the detail.
     pub fn plan_by(
         &self,
         gaze: &Gaze,
@@ -129,7 +129,7 @@ impl ViewSpec {
         layout.plan_for(gaze, &request)
     }
 
-    /// What it needs of the detail of pictures of `shape`, before the first.
+    /// What the view needs of the detail of pictures of `shape`, before the first picture.
     pub fn needs(&self, shape: PyramidShape) -> Needs {
         let grids = PatchGrids::new(shape, self.format.patch_side);
         let base = adaptive::base_level(grids, self.budget);
@@ -165,12 +165,12 @@ impl ViewSpec {
         planes
     }
 
-    /// Whether it publishes when each tile last changed, for consumers that keep a canvas.
+    /// Whether the view publishes when each tile last changed, for consumers that keep a canvas.
     pub fn publishes_tiles(&self) -> bool {
         matches!(self.layout, Layout::Adaptive { memory: ConsumerMemory::Canvas })
     }
 
-    /// The most that its decisions read of each frame.
+    /// The most that decisions of the policy read of each frame.
     pub fn reads(&self) -> FrameParts {
         self.policy.reads(self.parameters.pursuit)
     }
@@ -187,7 +187,7 @@ impl ViewSpec {
 }
 
 impl Default for ViewSpec {
-    /// Of the default layout and policy: [`DEFAULT_BUDGET`] tokens of the default format.
+    /// A view of the default layout and policy, with [`DEFAULT_BUDGET`] tokens of the default format.
     fn default() -> Self {
         Self {
             layout: Layout::default(),

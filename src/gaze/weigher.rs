@@ -1,4 +1,4 @@
-//! What weighs on where a view looks, and on its plan, besides what it needs: saliency, or a score of channels.
+//! Weighers: saliency, or a score of channels. They weigh on where a view looks, and on its plan, besides what the view needs.
 
 use std::sync::Arc;
 

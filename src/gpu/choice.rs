@@ -45,12 +45,12 @@ impl DeviceKind {
         }
     }
 
-    /// Whether it uses the CPU's memory, so that CPU writes need no transfer.
+    /// Whether devices of this kind use the CPU's memory, so that CPU writes need no transfer.
     pub fn shares_memory(self) -> bool {
         matches!(self, Self::Integrated | Self::Software)
     }
 
-    /// Its rank where no device is named; `None` if it is only used by its name.
+    /// Rank of the kind when no device is named, the lowest first; `None` if such a device is only used by its name.
     fn rank(self) -> Option<u32> {
         match self {
             Self::Discrete => Some(0),
@@ -86,9 +86,9 @@ pub struct DeviceSummary {
     pub driver_version: String,
     /// Vulkan version, such as `1.3.230`.
     pub api_version: String,
-    /// Size of its largest heap of its own memory, in bytes.
+    /// Size of the largest heap of the device's own memory, in bytes.
     pub memory_bytes: u64,
-    /// Why it cannot be used, if so.
+    /// Why the device cannot be used; `None` if it can.
     pub unusable: Option<String>,
 }
 
@@ -125,7 +125,7 @@ pub(super) fn candidates(instance: &Instance) -> Result<Vec<DeviceCandidate>, Gp
     Ok(devices.into_iter().map(|device| inspect(instance, device)).collect())
 }
 
-/// Chooses the best usable device, or the first one of that name.
+/// Chooses the best usable device, or the first one called `name`.
 pub(super) fn choose(
     candidates: Vec<DeviceCandidate>,
     name: Option<&str>,

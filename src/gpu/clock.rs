@@ -46,7 +46,7 @@ pub(super) struct DeviceClock {
 }
 
 impl DeviceClock {
-    /// `is_calibrated`: the device was opened with the extension.
+    /// The clock of `device`. `is_calibrated` says whether the device was opened with the extension.
     pub(super) fn new(
         instance: &Instance,
         device: &ash::Device,

@@ -91,7 +91,8 @@ impl Gpu {
         with_shared(is_validation_asked_for(), |instance| Self::open_on(instance, name))
     }
 
-    /// The same with validation of Vulkan calls, including synchronization: all warnings and errors are logged and counted. Slow.
+    /// Opens a device as [`open`](Self::open) does, with validation of Vulkan calls, including synchronization: all warnings and errors are
+    /// logged and counted. Slow.
     ///
     /// # Errors
     ///
@@ -174,14 +175,14 @@ impl Gpu {
         self.noticing_loss(result.during("vkQueueSubmit2"))
     }
 
-    /// Waits for the work of all lanes, after that of one failed. Afterwards the device uses no resource, even if it is lost: for that,
-    /// Vulkan ends the wait with a loss. After another error, such as a driver without memory, the wait has not ended.
+    /// Waits for the work of all lanes, after the work of one failed. Afterwards the device uses no resource, even if it is lost: Vulkan then
+    /// ends the wait with `DEVICE_LOST`. After another error, such as a driver without memory, it waits again.
     pub(super) fn wait_idle(&self) {
-        let mut is_told = false;
+        let mut is_logged = false;
         while let Err(error) = self.try_wait_idle()
             && error != vk::Result::ERROR_DEVICE_LOST
         {
-            if !std::mem::replace(&mut is_told, true) {
+            if !std::mem::replace(&mut is_logged, true) {
                 tracing::warn!(%error, "cannot wait for the GPU to become idle yet");
             }
             thread::sleep(IDLE_RETRY);

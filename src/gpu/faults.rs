@@ -42,7 +42,7 @@ impl Faults {
 
 #[cfg(any(debug_assertions, feature = "fault-injection"))]
 impl Gpu {
-    /// From now on every submission fails as after a device loss.
+    /// Makes every submission fail from now on as after a device loss.
     ///
     /// `FOVEATE_INJECT_DEVICE_LOSS=N` in the environment does so for every device after N submissions, including those that warm up
     /// passes.
@@ -50,12 +50,12 @@ impl Gpu {
         self.inject_device_loss_after(0);
     }
 
-    /// From `submissions` submissions on, every submission fails as after a device loss.
+    /// Makes every submission fail as after a device loss, from `submissions` submissions on.
     pub fn inject_device_loss_after(&self, submissions: u64) {
         self.faults.submits_left.store(submissions, Ordering::Relaxed);
     }
 
-    /// From now on timestamps are converted as on a device without calibrated timestamps.
+    /// Converts timestamps from now on as on a device without calibrated timestamps.
     pub fn forget_calibration(&self) {
         self.faults.has_no_calibration.store(true, Ordering::Relaxed);
     }

@@ -144,7 +144,7 @@ impl ValidationLog {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// The first; later ones often follow from it.
+    /// The first message; later ones often follow from it.
     pub fn first(&self) -> Option<&str> {
         self.first.get().map(String::as_str)
     }
@@ -160,7 +160,7 @@ impl ValidationLog {
 struct Messenger {
     functions: ash::ext::debug_utils::Instance,
     raw: vk::DebugUtilsMessengerEXT,
-    /// Also read by `count_message`, through a plain pointer.
+    /// The log, to which `count_message` adds through a plain pointer.
     log: Arc<ValidationLog>,
 }
 

@@ -46,7 +46,7 @@ impl Shader {
     ///
     /// # Safety
     ///
-    /// It must be valid SPIR-V for Vulkan 1.3, as from `glslc --target-env=vulkan1.3`, and every [`ComputePassDesc`] that names it
+    /// `spirv` must be valid SPIR-V for Vulkan 1.3, as from `glslc --target-env=vulkan1.3`, and every [`ComputePassDesc`] that names it
     /// must state its bindings, specialization constants and push constant size as the shader declares them.
     pub const unsafe fn new(spirv: &'static [u8]) -> Self {
         Self(spirv)
@@ -126,7 +126,7 @@ impl ComputePass {
         Ok(pass)
     }
 
-    /// Its position in a submission, if it was recorded in it.
+    /// Position of the pass in a submission, if it was recorded there.
     pub(super) fn place_in(&self, submission: u64) -> Option<usize> {
         (self.recorded_in.get() == submission).then(|| self.place.get())
     }

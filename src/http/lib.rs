@@ -30,7 +30,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 /// Shortest time between two reports of closed connections.
 const REPORT_PAUSE: Duration = Duration::from_secs(60);
 
-/// What strangers may cost. A connection that is upgraded counts no more.
+/// Limits of the server's connections. An upgraded connection no longer counts.
 #[derive(Clone, Copy, Debug)]
 pub struct HttpLimits {
     /// Connections at a time; others wait in the listener's queue.
@@ -44,13 +44,13 @@ pub struct HttpLimits {
 /// The ends of a connection: an extension of each of its requests.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionEnds {
-    /// The client's.
+    /// Address of the client.
     pub peer: SocketAddr,
-    /// The server's.
+    /// Address of the server.
     pub local: SocketAddr,
 }
 
-/// Accepts connections for ever; without room, in place of the oldest once that may be closed. Each gets one answer of `service`.
+/// Accepts connections for ever. If there is no room, a new one replaces the oldest once that may be closed. Each gets one answer of `service`.
 /// `who` names a client in the log.
 pub async fn serve<S, B>(listener: &TcpListener, limits: HttpLimits, who: &str, service: S)
 where

@@ -37,7 +37,7 @@ pub fn to_journal_or_stderr(level: &str) -> Log {
     install(level, Dispatch::new(tracing_subscriber::registry().with(journal)))
 }
 
-/// Like [`to_stderr`], for a process whose lines another one logs: each begins with its level, and has no time.
+/// Like [`to_stderr`], for a process whose lines its parent logs: each line begins with its level, and has no time.
 pub fn to_parent(level: &str) -> Log {
     let lines = tracing_subscriber::fmt()
         .with_max_level(LevelFilter::TRACE)

@@ -100,7 +100,7 @@ impl Visit for Texts {
     }
 }
 
-/// What may be shown of `text`. It is cut last: of a secret that is cut in two, nothing would be recognised.
+/// The text as the log shows it: printable, redacted and cut. It is cut last, because a cut secret would not be recognised.
 fn shown(text: &str) -> String {
     let mut text = printable(&redacted(text));
     if TEXT_BYTES_MAX < text.len() {

@@ -74,7 +74,7 @@ struct Spelling {
     text: String,
     /// The text shown in place of a secret.
     shown: String,
-    /// Whether it is masked only where it is the whole text.
+    /// Whether the spelling is masked only where it is the whole text.
     alone: bool,
     /// Number of [`SecretMask`]s with this spelling.
     users: usize,

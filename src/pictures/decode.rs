@@ -61,7 +61,7 @@ pub struct DecodedPicture {
     pub extent: Extent,
     /// Three bytes a pixel.
     pub rgb: Vec<u8>,
-    /// How its gray was scaled; `None` if it has not 16 bits.
+    /// How 16-bit gray was scaled; `None` for other pictures.
     pub gray: Option<GrayFacts>,
 }
 
@@ -84,7 +84,7 @@ pub enum DecodeError {
     /// The bytes are not a picture of a known format, or are damaged.
     #[error("cannot be decoded: {0}")]
     Picture(#[source] ImageError),
-    /// It is not decoded, for a reason in words.
+    /// The picture is not decoded, for the reason in words.
     #[error("{0}")]
     Refused(String),
 }
@@ -220,7 +220,7 @@ impl<'a> EncodedPicture<'a> {
         Ok(Self { pixels: Pixels::Jpeg(bytes), extent, orientation, working_bytes, options })
     }
 
-    /// Decodes it.
+    /// Decodes the picture.
     pub(crate) fn decode(self) -> Result<DecodedPicture, DecodeError> {
         let mut picture = match self.pixels {
             Pixels::Jpeg(bytes) => {

@@ -14,18 +14,18 @@ use crate::decode::{DecodeError, DecodeOptions, DecodedPicture, EncodedPicture};
 /// Most bytes of the pictures that are being decoded or wait to be taken. A picture that needs more is decoded alone.
 const BYTES_MAX: u64 = 512 << 20;
 
-/// Most files that threads are ahead.
+/// Most files that threads decode ahead of the file that is taken next.
 const FILES_MAX: usize = 64;
 
-/// How often a wait asks whether it goes on.
-const TURN: Duration = Duration::from_millis(100);
+/// Interval at which a waiting reader checks whether to stop waiting.
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A bug of a decoder.
+/// Error of a file whose decoder panicked.
 const PANICKED: &str =
     "cannot be decoded: its decoder panicked, a bug: save the picture in another format";
 
-/// Decodes files on threads of its own, ahead of those that were taken, within a number of bytes. Dropping it ends the threads after
-/// the file at hand.
+/// Decodes files on threads of its own before they are taken, within [`BYTES_MAX`]. Dropping it ends the threads after the files that they
+/// are decoding.
 #[derive(Debug)]
 pub(crate) struct Prefetcher {
     shared: Arc<DecodeQueue>,
@@ -40,7 +40,8 @@ struct DecodeQueue {
     changed: Condvar,
 }
 
-/// Files are begun, admitted and taken in their order, so that the one that is waited for is never behind others that need bytes.
+/// Progress of the threads. Files are begun, admitted and taken in their order, so that the file that the reader waits for never waits for
+/// bytes that later files hold.
 #[derive(Debug, Default)]
 struct QueueState {
     /// Files whose headers threads have begun to read.
@@ -90,7 +91,7 @@ impl Prefetcher {
             if let Some(opened) = queue.opened.remove(&number) {
                 break opened;
             }
-            if self.shared.changed.wait_for(&mut queue, TURN).timed_out() && !goes_on() {
+            if self.shared.changed.wait_for(&mut queue, CHECK_INTERVAL).timed_out() && !goes_on() {
                 return None;
             }
         };
@@ -125,7 +126,7 @@ impl DecodeQueue {
         }
     }
 
-    /// What comes of a file, once `admit` has agreed to the bytes that it needs; `None` if it does not.
+    /// The decoded file or its error, once `admit` has agreed to the bytes that it needs; `None` if `admit` refuses.
     fn decoded(
         &self,
         number: usize,

@@ -16,7 +16,7 @@ use crate::prefetch::Prefetcher;
 /// Most files that are sampled together.
 const WINDOW: usize = 32;
 
-/// So many bytes of pictures are sampled together, and more only of a single picture.
+/// Most bytes of pictures that are sampled together, unless a single picture has more.
 const WINDOW_BYTES: usize = 128 << 20;
 
 /// Batches of each view that are kept for the next pictures of their size.
@@ -30,13 +30,13 @@ const BATCH_BYTES_KEPT: usize = 4 * WINDOW_BYTES;
 pub struct SampledPicture {
     /// The file.
     pub path: PathBuf,
-    /// How its 16-bit gray was scaled; `None` if it has none.
+    /// How 16-bit gray was scaled; `None` for other pictures.
     pub gray: Option<GrayFacts>,
-    /// What the picture has in common with others of its size, and what was seen of it for each view; or why nothing was.
+    /// Kind of the picture, and its sample for each view; or why it could not be decoded.
     pub seen: Result<(FrameKind, Vec<SampledView>), DecodeError>,
 }
 
-/// What was seen of a picture for one view.
+/// The sample of a picture for one view.
 #[derive(Debug)]
 pub struct SampledView {
     /// Fixations and relevance of the sample.
@@ -58,7 +58,7 @@ pub fn look_at((x, y): (f64, f64)) -> Box<dyn Fn(Extent) -> Gaze + Send> {
 pub struct PictureView {
     /// Layout and format.
     pub spec: ViewSpec,
-    /// Where to look in a picture of this extent.
+    /// Chooses where to look in a picture of an extent.
     pub look: Box<dyn Fn(Extent) -> Gaze + Send>,
 }
 
@@ -67,7 +67,7 @@ pub struct FolderReader {
     prefetcher: Prefetcher,
     chosen: StreamBackend,
     views: Vec<PictureView>,
-    /// Each with the index of its view; the one used last at the end.
+    /// Batches, each with the index of its view; the one used last is at the end.
     batches: Vec<(usize, Batch)>,
 }
 

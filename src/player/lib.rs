@@ -43,7 +43,7 @@ pub enum PlayerError {
     Silent(Duration),
 }
 
-/// How much earlier than asked a frame may be: programs print times in whole microseconds, which may be rounded up.
+/// Time that a frame may be before the start that was asked for: programs print times in whole microseconds, which may be rounded up.
 const START_TOLERANCE: Duration = Duration::from_micros(1);
 
 /// Whether a frame at this time of the clip is played from `start` on. One without a time is.

@@ -74,7 +74,7 @@ impl Client {
     /// As [`Client::connect`].
     pub fn connect_for(path: &Path, timeout: Duration) -> Result<Self, ControlError> {
         let address = socket::address(path)?;
-        let failed = |errno| unconnected(path, timeout, errno);
+        let failed = |errno| connect_error(path, timeout, errno);
         let socket = socket::unconnected(SocketFlags::empty()).map_err(failed)?;
         for direction in [Timeout::Send, Timeout::Recv] {
             set_socket_timeout(&socket, direction, Some(timeout)).map_err(failed)?;
@@ -270,7 +270,7 @@ impl ControlError {
     }
 }
 
-/// What a subscriber is sent beside segments and the end.
+/// Messages that a subscriber gets beside segments and the end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SubscribeOptions {
     /// A notice with every frame, so that the subscription's descriptor becomes readable.
@@ -286,7 +286,7 @@ pub struct SubscribeOptions {
 pub enum Next {
     /// A token frame was read.
     Frame {
-        /// Frames published since the last one read, and not read: skipped by [`Subscription::next_frame`], or overwritten before
+        /// Frames that were published since the last one read and not read: skipped by [`Subscription::next_frame`], or overwritten before
         /// [`Subscription::next_in_order`] reached them.
         missed: u64,
     },
@@ -302,8 +302,8 @@ pub enum Next {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum SubscriptionError {
-    /// The connection was closed, or the daemon died: [`Subscription::reconnect`]. Of a subscription that
-    /// [reconnects](Subscription::reconnecting): no daemon has answered within the timeout.
+    /// The connection was closed, or the daemon died: call [`Subscription::reconnect`]. For a subscription that
+    /// [reconnects](Subscription::reconnecting), no daemon has answered within the time-out: read on.
     Disconnected,
 
     /// The ring cannot be read.
@@ -347,7 +347,7 @@ impl From<ControlError> for SubscriptionError {
     }
 }
 
-/// End of a subscription.
+/// Whether and how a subscription has ended.
 #[derive(Debug)]
 enum Ending {
     None,
@@ -360,7 +360,7 @@ enum Ending {
 /// Connection of a subscription to its daemon.
 #[derive(Debug)]
 enum Connection {
-    /// No connection: a subscription that reconnects looks for the daemon.
+    /// There is no connection; a subscription that reconnects looks for the daemon.
     Away,
     /// The daemon was asked for a subscription and has not answered yet.
     Requested(OwnedFd),
@@ -407,16 +407,16 @@ pub struct Subscription {
     view: ViewName,
     options: SubscribeOptions,
     reader: Option<Reader>,
-    /// The ring to switch to once every frame of `reader`'s has been read.
+    /// The reader of the next ring, which replaces `reader` once that has read every frame.
     next_reader: Option<Reader>,
-    /// No ring has arrived over this connection yet; that of `reader`, if any, came over an earlier one.
+    /// Whether no ring has arrived over this connection yet. The ring of `reader`, if any, then came over an earlier connection.
     awaits_segment: bool,
     gazes: Vec<GazeEvent>,
     events: Vec<SceneEvent>,
     ending: Ending,
     /// Frames captured longer ago than this are skipped.
     max_age: Option<Duration>,
-    /// Frames skipped as too old since the last one read.
+    /// Frames that were skipped as too old since the last one returned.
     skipped: u64,
 }
 
@@ -513,11 +513,11 @@ impl Subscription {
         let client = Client::connect(&self.path)?;
         let Self { connection, .. } = client.subscribe_to(&self.view, self.options)?;
         self.hang_up();
-        self.enter(connection)
+        self.adopt(connection)
     }
 
-    /// Continues over `connection`.
-    fn enter(&mut self, connection: Connection) -> Result<(), ControlError> {
+    /// Replaces the connection, and waits for the segment that comes over the new one.
+    fn adopt(&mut self, connection: Connection) -> Result<(), ControlError> {
         if let (Some(reconnector), Some(socket)) = (&self.reconnector, connection.socket()) {
             reconnector
                 .watch(socket)
@@ -536,7 +536,7 @@ impl Subscription {
             reconnector.unwatch(socket).expect("the socket is watched");
         }
         if !self.is_over() {
-            reconnector.ring_when_due().expect("a timer can be set");
+            reconnector.wake_when_due().expect("a timer can be set");
         }
     }
 
@@ -548,8 +548,8 @@ impl Subscription {
         if !self.reconnector.as_mut().is_some_and(Reconnector::begin_attempt) {
             return Ok(());
         }
-        match self.called() {
-            Ok(socket) => self.enter(Connection::Requested(socket))?,
+        match self.request_subscription() {
+            Ok(socket) => self.adopt(Connection::Requested(socket))?,
             Err(error) => {
                 self.hang_up();
                 if !error.is_transient() {
@@ -565,9 +565,10 @@ impl Subscription {
         matches!(&self.ending, Ending::Ended(reason) if !is_coming_back(reason))
     }
 
-    /// A new connection, on which a subscription was asked for. A local socket accepts a connection at once, or its queue is full.
-    fn called(&self) -> Result<OwnedFd, ControlError> {
-        let failed = |errno| unconnected(&self.path, Duration::ZERO, errno);
+    /// Connects and asks for a subscription, and returns the connection without waiting for the answer. A local socket accepts a connection
+    /// at once, or fails if its queue is full.
+    fn request_subscription(&self) -> Result<OwnedFd, ControlError> {
+        let failed = |errno| connect_error(&self.path, Duration::ZERO, errno);
         let address = socket::address(&self.path)?;
         let socket = socket::unconnected(SocketFlags::NONBLOCK).map_err(failed)?;
         retry_on_intr(|| rustix::net::connect(&socket, &address)).map_err(failed)?;
@@ -608,7 +609,7 @@ impl Subscription {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As [`Subscription::next_frame`].
     pub fn next_in_order(
         &mut self,
         frame: &mut TokenFrameBuf,
@@ -636,7 +637,7 @@ impl Subscription {
         })
     }
 
-    /// Waits for a frame that is recent enough.
+    /// Waits for a frame within the age limit.
     fn next_fresh(
         &mut self,
         frame: &mut TokenFrameBuf,
@@ -683,7 +684,7 @@ impl Subscription {
             match &self.ending {
                 Ending::None => {}
                 Ending::Ended(reason) if self.reconnector.is_some() && is_coming_back(reason) => {
-                    // A daemon that stops is gone already.
+                    // The reason says that the daemon stops, so do not wait for the hang-up.
                     self.ending = Ending::HungUp;
                     self.hang_up();
                 }
@@ -730,7 +731,7 @@ impl Subscription {
                 Err(errno) => return Err(self.failed("receive from", errno).into()),
             };
             if len == 0 {
-                // A stated reason takes precedence.
+                // If the daemon has stated a reason, keep it.
                 if matches!(self.ending, Ending::None) {
                     self.ending = Ending::HungUp;
                 }
@@ -794,7 +795,7 @@ impl Subscription {
 }
 
 impl AsFd for Subscription {
-    /// The connection, or of a subscription that [reconnects](Subscription::reconnecting) one descriptor for good. With `notify` it
+    /// The connection, or for a subscription that [reconnects](Subscription::reconnecting) a descriptor that never changes. With `notify` it
     /// becomes readable with every frame; messages and hang-ups make it readable, too. Read until [`Next::TimedOut`], or
     /// [`SubscriptionError::Disconnected`], before polling again, as a message may follow a frame.
     fn as_fd(&self) -> BorrowedFd<'_> {
@@ -806,8 +807,8 @@ impl AsFd for Subscription {
     }
 }
 
-/// The error of a connection to `path` that failed.
-fn unconnected(path: &Path, timeout: Duration, errno: Errno) -> ControlError {
+/// The error of a failed attempt to connect to `path`.
+fn connect_error(path: &Path, timeout: Duration, errno: Errno) -> ControlError {
     match errno {
         Errno::NOENT | Errno::NOTDIR | Errno::CONNREFUSED => {
             ControlError::NoDaemon { path: path.to_owned() }

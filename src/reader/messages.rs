@@ -85,27 +85,27 @@ pub enum RefusalReason {
     MapTooLarge,
     /// The box is empty or outside the image.
     BadBox,
-    /// By the ego motion nothing of it is in the picture any more.
+    /// The ego motion moves all of the feedback out of the picture.
     OutOfPicture,
     /// A rotation needs a calibrated camera.
     NoCamera,
-    /// Another client steers the view, or has the name of the channel.
+    /// Another client steers the view, or holds the name of the channel.
     Held,
     /// The view's policy does not accept this feedback.
     Policy,
-    /// The stream is a recording that is replayed: its gaze is as it was, and it takes no views.
+    /// The stream is a replayed recording, whose views cannot be steered, and which takes no further views.
     Recording,
     /// The view has as many injected channels as it can have.
     TooManyChannels,
     /// No such stream.
     UnknownStream,
-    /// A view of that name exists.
+    /// A view of the requested name exists.
     NameTaken,
     /// Too many views, or too much memory for them, for this client or for all.
     TooManyViews,
     /// Too many clients; the connection is closed.
     TooManyClients,
-    /// Something that it needs is not there: a view that is restarting, a source, a device, memory, a mask of that name.
+    /// Something that the request needs is missing: a view that is restarting, a source, a device, memory, or a mask of the given name.
     Unavailable,
     /// A reason unknown to this version.
     Other,
@@ -146,7 +146,7 @@ names!(RefusalReason {
 pub struct Refusal {
     /// Reason, for programs.
     pub reason: RefusalReason,
-    /// For people: what is wrong and what is allowed instead.
+    /// Text for people: what is wrong and what is allowed instead.
     pub error: String,
     /// The client that steers the view or has the name, with [`RefusalReason::Held`].
     pub holder: Option<String>,
@@ -223,7 +223,7 @@ pub struct SceneEvent {
     pub scene: Event,
     /// Capture time of the frame at which the event is reported, CLOCK_MONOTONIC in nanoseconds.
     pub capture_ns: u64,
-    /// The same instant, CLOCK_REALTIME in nanoseconds since 1970.
+    /// Capture time of the same frame, CLOCK_REALTIME in nanoseconds since 1970.
     pub capture_unix_ns: u64,
     /// Events of this view that this subscription lost because too many came at once.
     pub lost: u64,
@@ -237,7 +237,7 @@ object!(SceneEvent {
 /// An unsolicited message to a subscriber.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SubscriptionEvent {
-    /// From now on the view publishes in this segment, whose read-only descriptor comes with the datagram.
+    /// The view publishes in this segment from now on. Its read-only descriptor comes with the datagram.
     Segment {
         /// The view.
         view: ViewName,
@@ -252,7 +252,7 @@ pub enum SubscriptionEvent {
     Ended {
         /// The view.
         view: ViewName,
-        /// Why: [`DAEMON_STOPPED`], [`STREAM_RESTARTED`], or for good and in words. [`end_text`] is the text for people.
+        /// Reason: [`DAEMON_STOPPED`], [`STREAM_RESTARTED`], or for a final end a text. [`end_text`] is the text for people.
         reason: String,
     },
 }
@@ -336,7 +336,7 @@ impl<T: DeserializeOwned> FromDaemon<T> {
     ///
     /// # Errors
     ///
-    /// If it is not one of these messages.
+    /// If the datagram is not one of these messages.
     pub fn from_datagram(datagram: &[u8]) -> Result<Self, serde_json::Error> {
         if datagram.len() == NOTICE_BYTES {
             return Ok(Self::Notice);

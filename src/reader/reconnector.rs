@@ -13,7 +13,7 @@ use rustix::time::{
 /// Interval of attempts to reconnect.
 const RECONNECT_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Its descriptor is readable when the socket that it watches is, or when an attempt to reconnect is due.
+/// Schedules attempts to reconnect. Its descriptor is readable when the socket that it watches is, or when an attempt is due.
 #[derive(Debug)]
 pub(crate) struct Reconnector {
     epoll: OwnedFd,
@@ -33,24 +33,24 @@ impl Reconnector {
         Ok(reconnector)
     }
 
-    /// Watches `socket`, and no time.
+    /// Watches `socket`, and stops the timer.
     pub(crate) fn watch(&self, socket: impl AsFd) -> io::Result<()> {
         self.set_timer(Duration::ZERO)?;
         self.add(socket.as_fd())
     }
 
-    /// Watches `socket` no longer; a process that was forked may have it too, so dropping it is not enough.
+    /// Stops watching `socket`. Dropping the socket is not enough, because a forked process may have it too.
     pub(crate) fn unwatch(&self, socket: impl AsFd) -> io::Result<()> {
         epoll::delete(&self.epoll, socket)
     }
 
-    /// Becomes readable when the next attempt is due.
-    pub(crate) fn ring_when_due(&self) -> io::Result<()> {
+    /// Sets the timer to the next attempt, when the descriptor becomes readable.
+    pub(crate) fn wake_when_due(&self) -> io::Result<()> {
         let pause = self.retry_at.saturating_duration_since(Instant::now());
         self.set_timer(pause.max(Duration::from_nanos(1)))
     }
 
-    /// Whether an attempt is due. If so, the next one is an interval later.
+    /// Whether an attempt is due. If so, schedules the next one an interval later.
     pub(crate) fn begin_attempt(&mut self) -> bool {
         let now = Instant::now();
         let is_due = self.retry_at <= now;
@@ -65,7 +65,7 @@ impl Reconnector {
         epoll::add(&self.epoll, descriptor, data, epoll::EventFlags::IN)
     }
 
-    /// Zero is never.
+    /// Starts the timer; zero stops it.
     fn set_timer(&self, pause: Duration) -> io::Result<()> {
         let never = Timespec { tv_sec: 0, tv_nsec: 0 };
         let value =

@@ -225,7 +225,7 @@ structs! {
         [48] shape: [u32; 4];
         /// Start of the plane in a slot, a multiple of 64.
         [64] offset: u64, unit bytes;
-        /// From one item to the next. An item itself is dense, its last axis fastest.
+        /// Distance from one item to the next. An item is dense, its last axis fastest.
         [72] token_stride: u64, unit bytes;
         /// Size of the plane.
         [80] bytes: u64, unit bytes;
@@ -384,9 +384,9 @@ structs! {
         [46] rows: u16;
         /// Index in `fixations` of the one that the token belongs to.
         [48] fovea: u16;
-        /// By how much the token is wider than P `sx`.
+        /// Columns of the token beyond P `sx`.
         [50] extra_width: u8, unit pixels;
-        /// By how much the token is higher than P `sy`.
+        /// Rows of the token beyond P `sy`.
         [51] extra_height: u8, unit pixels;
         /// Weight of the token's place in the layout, 1/16 to 16: the maximum of the relevance map under it; 1 without a map.
         [52] relevance: f32;

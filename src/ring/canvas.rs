@@ -66,9 +66,9 @@ pub enum CanvasError {
     },
     /// The frame is older than the newest one of the canvas.
     NotNewer {
-        /// The frame.
+        /// Number of the frame that was to be drawn.
         ring_sequence: u64,
-        /// The newest one so far.
+        /// Number of the newest frame drawn so far.
         newest: u64,
     },
 }
@@ -90,8 +90,8 @@ impl fmt::Display for CanvasError {
 
 impl std::error::Error for CanvasError {}
 
-/// Of each tile of the picture, row by row, the newest frame that changed it, or with which masks changed; `None` of a view that does
-/// not say so.
+/// For each tile of the picture, row by row, the newest frame that changed it or that had other masks than the frame before. `None` if
+/// the view does not publish the plane.
 pub fn tile_frames<'a>(
     segment: &SegmentInfo,
     frame: &'a TokenFrameBuf,
@@ -227,12 +227,12 @@ impl Canvas {
         rows.flat_map(row).max().unwrap_or(0)
     }
 
-    /// Whether the daemon may take something for delivered that this canvas did not get: it joined late, or missed frames.
+    /// Whether the daemon may count tokens as delivered that this canvas did not get: the canvas joined late, or missed frames.
     pub fn wants_refresh(&self) -> bool {
         self.wants_refresh
     }
 
-    /// Notes that the daemon has forgotten what it took for delivered.
+    /// Notes that the daemon has forgotten which tokens it had delivered.
     pub fn refreshed(&mut self) {
         self.wants_refresh = false;
     }
@@ -252,17 +252,17 @@ impl Canvas {
         self.of.map_or(Extent::new(0, 0), |of| of.grid)
     }
 
-    /// Of each place, row by row, the width of the texels that it was drawn from in source pixels; 0 where nothing was drawn yet.
+    /// For each place, row by row, the width in source pixels of the texel drawn there; 0 where nothing was drawn yet.
     pub fn steps(&self) -> &[u16] {
         &self.steps
     }
 
-    /// Of each place, row by row, `frame_seq` of the newest frame that changed the pixels under those texels, as far as tiles tell.
+    /// For each place, row by row, `frame_seq` of the newest frame that changed the pixels under the texel drawn there, as far as tiles tell.
     pub fn frames(&self) -> &[u64] {
         &self.frames
     }
 
-    /// Of each place, row by row, whether the newest frame drew it.
+    /// For each place, row by row, whether the newest frame drew it.
     pub fn drawn(&self) -> &[bool] {
         &self.drawn
     }

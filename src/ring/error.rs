@@ -120,7 +120,7 @@ pub(super) fn malformed(field: &'static str, value: impl ToString) -> RingError 
     RingError::Malformed { field, value: value.to_string() }
 }
 
-/// That `holds`, or the error that `field` is malformed.
+/// Returns the error that `field` is malformed unless `holds`.
 pub(super) fn ensure(
     holds: bool,
     field: &'static str,

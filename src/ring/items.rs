@@ -121,7 +121,7 @@ impl Items {
         size_of_val(self.words()) / self.item_bytes
     }
 
-    /// The memory that they lie in, and where they start in it, in bytes; `None` if it is theirs alone.
+    /// The segment in whose slot the items lie, and their start there in bytes; `None` for items in memory of their own.
     pub fn memory(&self) -> Option<(&SegmentMemory, usize)> {
         match &self.words {
             ItemWords::Own(_) => None,

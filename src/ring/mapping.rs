@@ -63,7 +63,7 @@ impl Mapping {
         unsafe { slice::from_raw_parts(start.as_ptr(), word_count) }
     }
 
-    /// All of it, for others than this process's threads to access.
+    /// The whole mapping, for access by others than this process's threads.
     #[cfg(feature = "writer")]
     pub(super) fn memory(&self) -> &[UnsafeCell<u64>] {
         let word_count = self.bytes / WORD_BYTES;

@@ -74,7 +74,7 @@ pub(super) fn seal(file: BorrowedFd<'_>) -> Result<(), RingError> {
     fcntl_add_seals(file.as_fd(), REQUIRED_SEALS | SealFlags::SEAL).during("fcntl(F_ADD_SEALS)")
 }
 
-/// Another read-only file description of what `file` is open for.
+/// Opens the file of `file` again, read-only.
 pub(super) fn reopened(file: BorrowedFd<'_>) -> rustix::io::Result<OwnedFd> {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     retry_on_intr(|| open(&path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()))
@@ -128,7 +128,7 @@ const VERSION_2: GroupFiles = GroupFiles {
 };
 
 impl GroupFiles {
-    /// What the limits of `group` and of those around it leave. Groups that cannot be seen, as in a container, are left out.
+    /// Bytes that the limits of `group` and of the groups around it leave. Groups that cannot be seen, as in a container, do not count.
     fn left(&self, mount: &Path, group: &Path) -> Option<u64> {
         group.ancestors().filter_map(|group| self.left_in(&mount.join(group))).min()
     }

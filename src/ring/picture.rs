@@ -132,7 +132,7 @@ impl TokenFrameBuf {
 /// A token and its texels.
 struct DrawnToken<'a> {
     token: Token,
-    /// P.
+    /// P: side of the token in texels.
     side: u32,
     /// The texels with real pixels.
     columns: Range<u32>,
@@ -259,7 +259,7 @@ struct CellAxis {
 }
 
 impl CellAxis {
-    /// Of the P texels of a token that begins at `origin` and is `side` pixels long.
+    /// The axis of a token that has P texels, begins at `origin` and is `side` pixels long.
     fn of(origin: i32, side: u32, patch_side: u32) -> Self {
         let (unit, step) = if side.is_multiple_of(patch_side) {
             (1, side / patch_side)
@@ -287,7 +287,7 @@ struct SplineTaps {
 }
 
 impl SplineTaps {
-    /// For `pixel`, of a token of P texels that begins at `origin` and is `side` pixels long.
+    /// The taps of `pixel` in a token that has P texels, begins at `origin` and is `side` pixels long.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

@@ -78,7 +78,7 @@ pub struct Reader {
     info: SegmentInfo,
     /// Ring sequence of the last frame read or skipped.
     last: u64,
-    /// The futex word before the last look for news.
+    /// The futex word when the newest frame was last looked for: [`wait`](Self::wait) sleeps while the word is the same.
     seen: u32,
 }
 
@@ -95,7 +95,7 @@ impl Reader {
         let (info, layout) = info_from_page(&header_page(&mapping), file_bytes)?;
 
         let mut reader = Self { segment: Segment { mapping, layout }, info, last: 0, seen: 0 };
-        reader.last = reader.look().saturating_sub(1);
+        reader.last = reader.look_for_newest().saturating_sub(1);
         Ok(reader)
     }
 
@@ -122,12 +122,12 @@ impl Reader {
     /// undefined.
     pub fn read_newest(&mut self, frame: &mut TokenFrameBuf) -> Result<ReadOutcome, RingError> {
         for _ in 0..TRIES_MAX {
-            let newest = self.look();
+            let newest = self.look_for_newest();
             if newest <= self.last {
                 return Ok(ReadOutcome::Nothing);
             }
             if self.copy(newest, frame)? {
-                return Ok(ReadOutcome::Frame { missed: self.took(newest) });
+                return Ok(ReadOutcome::Frame { missed: self.mark_read(newest) });
             }
         }
         Err(RingError::Overtaken { tries: TRIES_MAX })
@@ -141,13 +141,13 @@ impl Reader {
     pub fn read_next(&mut self, frame: &mut TokenFrameBuf) -> Result<ReadOutcome, RingError> {
         let mut next = self.last.saturating_add(1);
         for _ in 0..TRIES_MAX {
-            let newest = self.look();
+            let newest = self.look_for_newest();
             if newest <= self.last {
                 return Ok(ReadOutcome::Nothing);
             }
-            next = next.max(self.oldest_beside(newest)).min(newest);
+            next = next.max(self.oldest_in_ring(newest)).min(newest);
             if self.copy(next, frame)? {
-                return Ok(ReadOutcome::Frame { missed: self.took(next) });
+                return Ok(ReadOutcome::Frame { missed: self.mark_read(next) });
             }
             // The writer is overwriting this one, and may not have announced it yet.
             next = next.saturating_add(1);
@@ -171,7 +171,7 @@ impl Reader {
             if newest == 0 {
                 return Ok(false);
             }
-            let oldest = self.oldest_beside(newest).max(1);
+            let oldest = self.oldest_in_ring(newest).max(1);
             let distance = |sequence| {
                 let header = self.load_header(sequence)?;
                 Some((header.capture_ns.abs_diff(capture_ns), sequence))
@@ -192,13 +192,13 @@ impl Reader {
     /// As [`Reader::read_newest`].
     pub fn borrow_newest(&mut self) -> Result<Option<BorrowedFrame<'_>>, RingError> {
         for _ in 0..TRIES_MAX {
-            let newest = self.look();
+            let newest = self.look_for_newest();
             if newest <= self.last {
                 return Ok(None);
             }
             if let Some(header) = self.load_header(newest) {
                 let token_count = self.checked_token_count(&header, newest)?;
-                let missed = self.took(newest);
+                let missed = self.mark_read(newest);
                 let slot = self.segment.slot(newest);
                 let (layout, head) = (self.segment.layout, FrameHead::from_slot(&header));
                 return Ok(Some(BorrowedFrame { slot, layout, head, token_count, missed }));
@@ -207,8 +207,8 @@ impl Reader {
         Err(RingError::Overtaken { tries: TRIES_MAX })
     }
 
-    /// Waits until there may be news since the last read: a frame, or a change of state. Returns whether there are; false after
-    /// `timeout` or a signal.
+    /// Waits until there may be news since the last read: a frame, or a change of state. Returns whether there may be;
+    /// false after `timeout` or a signal.
     ///
     /// A writer that dies wakes nobody, and another reader can steal the wake, so wait no longer than [`Reader::patience`], then
     /// check the socket that delivered the segment for a hang-up.
@@ -237,7 +237,7 @@ impl Reader {
     /// is due; once overdue, equals the delay so far, at least that quarter.
     ///
     /// Any reader can move the waiters of a futex to another (FUTEX_REQUEUE needs no write access). With this, a stolen wake delays a
-    /// punctual frame by a quarter of an interval, and a stream that stands still soon costs ten looks a second.
+    /// punctual frame by a quarter of an interval, and a stalled stream soon costs ten checks a second.
     pub fn patience(&self) -> Duration {
         let publish_ns = |sequence| self.load_header(sequence).map(|header| header.publish_ns);
         let newest = self.segment.live().newest();
@@ -268,8 +268,8 @@ impl Reader {
         }
     }
 
-    /// Newest ring sequence.
-    fn look(&mut self) -> u64 {
+    /// Returns the newest ring sequence, and keeps the futex word for [`wait`](Self::wait).
+    fn look_for_newest(&mut self) -> u64 {
         let (newest, seen) = self.segment.live().look();
         self.seen = seen;
         newest
@@ -280,12 +280,12 @@ impl Reader {
     }
 
     /// The oldest frame in the ring when `newest` is the newest.
-    fn oldest_beside(&self, newest: u64) -> u64 {
+    fn oldest_in_ring(&self, newest: u64) -> u64 {
         newest.saturating_sub(self.segment.layout.slot_count as u64 - 1)
     }
 
     /// Marks frame `sequence` as read, and returns the number of unread frames before it.
-    fn took(&mut self, sequence: u64) -> u64 {
+    fn mark_read(&mut self, sequence: u64) -> u64 {
         let missed = sequence - self.last - 1;
         self.last = sequence;
         missed
@@ -332,8 +332,8 @@ impl Reader {
 }
 
 impl TokenFrameBuf {
-    /// The items of the plane [`index`](SegmentInfo::plane_index) of the segment, little-endian, one for each token unless its
-    /// order says otherwise, [`token_stride`](super::PlaneInfo::token_stride) bytes apart.
+    /// The items of the plane [`index`](SegmentInfo::plane_index) of the segment, 0 for the texels: little-endian, one for each token
+    /// unless the order of the plane says otherwise, [`token_stride`](super::PlaneInfo::token_stride) bytes apart.
     pub fn plane(&self, index: usize) -> &[u8] {
         index.checked_sub(1).map_or(&self.pixels, |behind| &self.planes[behind])
     }
@@ -437,7 +437,7 @@ fn patience_ns(now_ns: u64, newest_ns: u64, before_ns: u64) -> u64 {
     slice_ns.clamp(PATIENCE_MIN_NS, PATIENCE_MAX_NS)
 }
 
-/// The live block is left out, because its words are not read as plain bytes.
+/// The header page, with zeros for the live block, which the writer changes at any time.
 fn header_page(mapping: &Mapping) -> HeaderPage {
     let mut page = [0; HEADER_BYTES];
     for part in [0..LIVE_OFFSET, CAMERA_FRAME_OFFSET..HEADER_BYTES] {

@@ -20,7 +20,7 @@ pub const STRUCTS: [&Struct; 10] = [
 /// A struct without padding.
 #[derive(Debug)]
 pub struct Struct {
-    /// Its name in Rust and in the documentation.
+    /// Name of the struct in Rust and in the documentation.
     pub name: &'static str,
     /// Size in bytes.
     pub bytes: usize,

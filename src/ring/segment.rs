@@ -58,9 +58,10 @@ pub struct SegmentSpec<Plane = PlaneSpec> {
     pub slot_count: usize,
     /// Camera model, if known.
     pub camera: Option<CameraFacts>,
-    /// What a frame holds beside the records: without the texels of `format`, at most 7; of an existing segment with them, first.
+    /// The planes of a frame. A specification for a new segment leaves out the texels, so there are at most 7; in an existing segment the
+    /// texels come first.
     pub planes: Vec<Plane>,
-    /// What the items of the plane [`CHANNELS`](foveate_core::plane::CHANNELS) are, if it is one of them.
+    /// What the items of the plane [`CHANNELS`](foveate_core::plane::CHANNELS) are, if `planes` has that plane.
     pub channels: Option<ChannelFacts>,
 }
 
@@ -80,7 +81,7 @@ pub struct SegmentInfo {
     pub epoch: u64,
     /// Size of the segment in bytes.
     pub total_bytes: usize,
-    /// What its writer specified, whose fields are those of this, too.
+    /// The writer's specification. [`Deref`] makes its fields those of this type.
     pub spec: SegmentSpec<PlaneInfo>,
 }
 
@@ -158,13 +159,13 @@ pub(super) struct SegmentLayout {
 /// Place of a plane in each slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct SlotPlane {
-    /// In bytes from the start of a slot.
+    /// Start of the plane, in bytes from the start of a slot.
     pub(super) offset: usize,
     /// Bytes from one item to the next.
     pub(super) item_bytes: usize,
-    /// Items, where they are not the tokens.
+    /// Number of items; `None` if there is one for each token.
     pub(super) count: Option<usize>,
-    /// [`PlaneSpec::follows_texels`].
+    /// Value of [`PlaneSpec::follows_texels`].
     pub(super) follows_texels: bool,
 }
 
@@ -290,7 +291,7 @@ impl Segment {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot<'a> {
     segment: &'a Segment,
-    /// In bytes from the start of the segment.
+    /// Start of the slot, in bytes from the start of the segment.
     offset: usize,
 }
 
@@ -322,7 +323,7 @@ impl<'a> Slot<'a> {
         self.segment.mapping.words(offset, bytes)
     }
 
-    /// Where these items start, in bytes from the start of the segment, and their bytes.
+    /// Start of the items of plane `index`, in bytes from the start of the segment, and their size in bytes.
     pub(super) fn place(self, index: usize, token_count: usize) -> (usize, usize) {
         assert!(token_count <= self.segment.layout.capacity, "{token_count} tokens");
         let place = self.segment.layout.planes()[index];

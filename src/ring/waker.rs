@@ -56,9 +56,9 @@ pub struct Waker {
 struct WakerState {
     /// Locked while waking; the frame thread only tries to.
     targets: Mutex<Targets>,
-    /// One of the last [`CALM_WAKES`] wakes found more than [`INLINE_LIMIT`].
+    /// Whether one of the last [`CALM_WAKES`] wakes found more readers than [`INLINE_LIMIT`].
     is_crowded: AtomicBool,
-    /// A wake was left to the thread.
+    /// Whether a wake was left to the thread.
     is_pending: AtomicBool,
     is_stopping: AtomicBool,
     counters: WakerCounters,
@@ -70,7 +70,7 @@ struct Targets {
     segment: Arc<Segment>,
     arrivals: Receiver<OwnedFd>,
     subscribers: Vec<OwnedFd>,
-    /// Wakes since the last one that found more than [`INLINE_LIMIT`].
+    /// Wakes since the last one that found more readers than [`INLINE_LIMIT`].
     calm_wakes: u32,
 }
 

@@ -37,7 +37,7 @@ pub struct TokenFrame<'a> {
     /// version is not written again. 0 means unversioned: always stored, as is a plane that does not
     /// [follow the texels](foveate_core::plane::PlaneSpec::follows_texels).
     pub versions: &'a [u64],
-    /// The same of the planes whose items are not the tokens.
+    /// Content version of the planes whose items are not the tokens, as in `versions`.
     pub whole_version: u64,
 }
 
@@ -58,7 +58,7 @@ pub struct Writer {
     published: u64,
     /// For each slot, the versions of its items; 0 for none.
     held: Vec<Vec<u64>>,
-    /// For each slot, the version of its planes whose items are not the tokens; 0 for none.
+    /// For each slot, the version of the planes whose items are not the tokens; 0 for none.
     held_whole: Vec<u64>,
     /// Whether the next frame was begun.
     is_begun: bool,
@@ -146,8 +146,8 @@ impl Writer {
         self.published
     }
 
-    /// Erases from now on, slot by slot as frames are published, what earlier frames left behind the tokens of a shorter one. After as
-    /// many frames as there are slots, the segment holds no byte of an earlier frame that these did not have.
+    /// Erases from now on, slot by slot as frames are published, the bytes that earlier frames left behind the tokens of a shorter frame.
+    /// After as many frames as there are slots, the segment has no byte of a frame from before.
     pub fn erase_earlier(&mut self) {
         self.unerased = self.segment.layout.slot_count;
     }

@@ -75,18 +75,18 @@ pub struct PendingFeedback {
     pub ticket: u64,
     /// The message.
     pub feedback: Feedback,
-    /// Extent of the image that it refers to, in pixels.
+    /// Extent of the image to which the feedback refers, in pixels.
     pub image: Extent,
     /// Arrival on CLOCK_MONOTONIC, in nanoseconds.
     pub at_ns: u64,
-    /// Whether its client's ego motion has moved it to the frame that was to come when it arrived.
+    /// Whether the client's ego motion has moved it to the frame that came after its arrival.
     pub is_moved: bool,
 }
 
 /// A token plan, and the frame from which it has been in use.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PlanInUse {
-    /// `frame_seq` of the first frame sampled by it.
+    /// `frame_seq` of the first frame sampled by the plan.
     pub(crate) since_frame: u64,
     /// The pyramid that it was made for.
     pub(crate) shape: PyramidShape,
@@ -112,7 +112,7 @@ pub struct GazeChange {
     pub frame_seq: u64,
     /// The gaze.
     pub gaze: Gaze,
-    /// Whether that frame was planned without regard to the plan before.
+    /// Whether the frame was planned without regard to the plan before.
     pub is_planned_afresh: bool,
 }
 
@@ -125,11 +125,11 @@ pub struct ViewUpdate<'a> {
     pub shape: PyramidShape,
     /// The gaze of the view.
     pub gaze: &'a Gaze,
-    /// The token plan made for it.
+    /// The token plan made for the gaze.
     pub plan: &'a TokenPlan,
     /// `frame_seq` of the first frame sampled by that plan.
     pub plan_since: u64,
-    /// Whether the plan begins with this frame, without regard to the one before.
+    /// Whether the plan begins with this frame, and was made without regard to the plan before.
     pub is_planned_afresh: bool,
     /// Whether the gaze already accounts for the newest feedback.
     pub is_settled: bool,

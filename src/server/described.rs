@@ -6,7 +6,7 @@ use foveate::messages::{Refusal, RefusalReason};
 use foveate_config::ViewConfig;
 use foveate_gaze::controller::Policy;
 
-/// Longest description of a view, in bytes of JSON; all existing keys together take a fifth of that.
+/// Longest description of a view, in bytes of JSON; all existing keys together take a fifth of it.
 const VIEW_BYTES_MAX: usize = 4096;
 
 /// The configuration of the view of an `open_view` request. It cannot name a file of the daemon's.

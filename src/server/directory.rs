@@ -76,7 +76,7 @@ impl fmt::Debug for DeviceMemory {
 /// A stream to be served.
 #[derive(Clone, Debug)]
 pub struct StreamSpec {
-    /// Its name: 1 to 63 of a-z, 0-9, `_` and `-`.
+    /// Name of the stream: 1 to 63 of a-z, 0-9, `_` and `-`.
     pub name: String,
     /// Source of its frames, without secrets: any client can read it.
     pub source: String,
@@ -230,7 +230,7 @@ impl Directory {
         self.stuck(STUCK_AFTER).is_empty()
     }
 
-    /// The state of the stream of that name, if there is one.
+    /// The state of stream `stream`, if it exists.
     pub fn state(&self, stream: &str) -> Option<StreamState> {
         self.stream(stream).map(|stream| stream.state().0)
     }
@@ -240,12 +240,12 @@ impl Directory {
         self.streams_from(Bound::Unbounded).iter().map(|stream| stream.listing()).collect()
     }
 
-    /// The stream of that name.
+    /// The stream called `name`.
     pub(super) fn stream(&self, name: &str) -> Option<Arc<StreamEntry>> {
         self.streams.lock().get(name).cloned()
     }
 
-    /// The stream and the view of that name.
+    /// The view called `name`, and its stream.
     pub(super) fn find(&self, name: &ViewName) -> Option<(Arc<StreamEntry>, Arc<ViewEntry>)> {
         let stream = self.stream(name.stream())?;
         let view = stream.views().into_iter().find(|view| view.name() == name)?;
@@ -376,18 +376,18 @@ impl StreamEntry {
         Err(Refusal::new(RefusalReason::Recording, error))
     }
 
-    /// Its state, and the extent of its frames once there was one.
+    /// The state of the stream, and the extent of its frames once there was a frame.
     pub(super) fn state(&self) -> (StreamState, Option<Extent>) {
         let status = self.status.lock();
         (status.state, status.extent)
     }
 
-    /// The calibration of its camera, if it has any.
+    /// The stream's camera, if it is calibrated.
     pub(super) fn camera(&self) -> Option<Arc<Camera>> {
         self.status.lock().camera.clone()
     }
 
-    /// Its views: those of the configuration, then those that clients opened.
+    /// The stream's views: first those of the configuration, then those that clients opened.
     pub(super) fn views(&self) -> Vec<Arc<ViewEntry>> {
         self.views.lock().clone()
     }
@@ -482,14 +482,14 @@ impl StreamEntry {
         });
     }
 
-    /// Why it ended, if it has.
+    /// Why the stream ended, if it has.
     pub(super) fn end_reason(&self) -> Option<String> {
         let status = self.status.lock();
         let ended = status.state == StreamState::Ended;
         ended.then(|| clipped(&status.reason, LISTED_TEXT_BYTES_MAX))
     }
 
-    /// Its views after `after`; all of them if that is a view of another stream.
+    /// The stream's views after `after`; all of them if `after` is a view of another stream.
     pub(super) fn views_after(&self, after: Option<&ViewName>) -> Vec<Arc<ViewEntry>> {
         let views = self.views.lock();
         let Some(after) = after.filter(|after| after.stream() == self.name) else {
@@ -624,7 +624,7 @@ impl StreamPort {
     }
 }
 
-/// What the processes of a source use now, by what their frames are.
+/// Resources that the processes of a source use now, by the content of their frames.
 fn source_processes(counters: &StreamCounters) -> BTreeMap<String, SourceProcessUse> {
     let processes = [("pictures", &counters.source_process), ("depth", &counters.depth_process)];
     let used = processes.into_iter().filter_map(|(content, process)| {

@@ -14,7 +14,7 @@ pub enum ServeError {
         path.display(), in_parentheses(*pid)
     )]
     InUse {
-        /// The socket.
+        /// Path of the socket.
         path: PathBuf,
         /// The daemon's process, if known.
         pid: Option<i32>,

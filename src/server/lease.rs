@@ -29,7 +29,7 @@ pub(super) struct SteeringLease {
 }
 
 impl SteeringLease {
-    /// Who steers, after so many messages that were accepted.
+    /// The listing of who steers, with the number of messages that were accepted.
     pub(super) fn listing(&self, accepted: u64) -> SteeringListing {
         let holder = self.holder(Instant::now()).map(|holder| holder.name.clone());
         SteeringListing { holder, accepted, refused: self.refused() }

@@ -39,7 +39,7 @@ pub(super) struct SteeringRequest<'a> {
 }
 
 impl SteeringRequest<'_> {
-    /// `look`. Returns the ticket of the message in the channel of the view, and the answer.
+    /// Handles `look`: moves the view to points or a box. Returns the ticket of the message in the channel of the view, and the answer.
     pub(super) fn look(self, look: &Look) -> Result<(u64, Looking), Refusal> {
         look.check()?;
         let has_fovea = |policy: &Policy<_, _>| 0 < policy.steered(1);
@@ -67,7 +67,7 @@ impl SteeringRequest<'_> {
         Ok((ticket, self.looking(&points, taken_for)))
     }
 
-    /// `attend`.
+    /// Handles `attend`: moves the view to the peaks of a map.
     pub(super) fn attend(self, attend: &Attend, payload: &[u8]) -> Result<(u64, Looking), Refusal> {
         let image =
             self.steers(Policy::is_feedback, "takes `look` but no attention maps", "feedback")?;
@@ -81,7 +81,7 @@ impl SteeringRequest<'_> {
         self.send_map(map, image, attend.frame, taken_for, transform)
     }
 
-    /// `attend_tokens`.
+    /// Handles `attend_tokens`: makes a map of the scores of a frame's tokens.
     pub(super) fn attend_tokens(
         self,
         attend: &AttendTokens,
@@ -112,7 +112,8 @@ impl SteeringRequest<'_> {
         self.send_map(map, image, frame, taken_for, transform)
     }
 
-    /// `inject`: needs no lease. Returns the newest frame, if the map was taken for one of that.
+    /// Handles `inject`, which needs no lease. Returns the newest frame, if the map counts for it because the frame that the message names is
+    /// too old.
     pub(super) fn inject(self, inject: &Inject, payload: &[u8]) -> Result<Option<u64>, Refusal> {
         let image = self.takes(Policy::is_relevance, NO_CHANNELS, "relevance")?;
         self.check_known(inject.frame)?;
@@ -138,7 +139,7 @@ impl SteeringRequest<'_> {
         Ok(taken_for)
     }
 
-    /// `weigh`.
+    /// Handles `weigh`: sets weights of channels.
     pub(super) fn weigh(self, weigh: &Weigh) -> Result<(), Refusal> {
         let image = self.steers(Policy::is_relevance, NO_CHANNELS, "relevance")?;
         let weights = weights_of(weigh)?;
@@ -149,7 +150,7 @@ impl SteeringRequest<'_> {
         Ok(())
     }
 
-    /// `release`: allowed to the holder of the lease, or to any client if there is none.
+    /// Handles `release`, which the holder of the lease may send, or any client if there is none.
     pub(super) fn release(self) -> Result<(), Refusal> {
         let image = self.steers(|_| true, "", "")?;
         self.send(Feedback::Release, image, false)?;
@@ -158,7 +159,7 @@ impl SteeringRequest<'_> {
         Ok(())
     }
 
-    /// `refresh`: needs no lease.
+    /// Handles `refresh`, which needs no lease.
     pub(super) fn refresh(self) -> Result<(), Refusal> {
         self.stream.check_not_a_recording()?;
         self.extent()?;
@@ -242,7 +243,7 @@ impl SteeringRequest<'_> {
         Refusal::new(RefusalReason::Policy, error)
     }
 
-    /// Whether the view has a fovea for each of so many points.
+    /// Checks that the view has a fovea for each of `points` points.
     fn check_count(self, points: usize) -> Result<(), Refusal> {
         let config = self.view.config();
         let foveae = config.gaze.policy.steered(config.gaze.policy.foveae(config.layout.foveae()));
@@ -267,7 +268,7 @@ impl SteeringRequest<'_> {
         Err(Refusal::new(RefusalReason::WrongCount, error))
     }
 
-    /// Whether a frame has been published, with a picture of the present size.
+    /// Checks that `frame`, if the message names one, has been published, and that its picture has the present size.
     fn check_known(self, frame: Option<u64>) -> Result<(), Refusal> {
         let Some(frame) = frame else { return Ok(()) };
         let newest = self.view.channel().newest_frame();
@@ -333,7 +334,7 @@ impl SteeringRequest<'_> {
         Looking { view, points, fixations: Vec::new(), taken_for }
     }
 
-    /// What the ego motion of a message does to places of a picture of `image` pixels; `None` without one.
+    /// The transform of the places of a picture of `image` pixels by the ego motion of a message; `None` without ego motion.
     fn transform(
         self,
         motion: Option<EgoMotion>,
@@ -370,8 +371,8 @@ impl SteeringRequest<'_> {
         })
     }
 
-    /// Sends feedback, renews the lease, and returns the ticket. `is_moved` says that the client's ego motion has moved it to the frame
-    /// to come.
+    /// Sends feedback, renews the lease, and returns the ticket. `is_moved` says that the client's ego motion has already moved the feedback
+    /// to the next frame.
     fn send(self, feedback: Feedback, image: Extent, is_moved: bool) -> Result<u64, Refusal> {
         let ticket = self.queue(feedback, image, is_moved)?;
         let lease_ms = self.view.config().gaze.parameters.lease_ms;
@@ -405,7 +406,7 @@ pub(super) fn withdraw(stream: &StreamEntry, view: &ViewEntry, number: u64) {
     }
 }
 
-/// The points of a `look` in pixels, or the middle of its box with the width and height of that in the picture.
+/// The points of a `look` in pixels; for a box its middle, and the width and height of the part in the picture.
 fn places_of(look: &Look, image: Extent) -> Result<(Points, Option<(f64, f64)>), Refusal> {
     let (width, height) = if look.normalised {
         (f64::from(image.width), f64::from(image.height))
@@ -456,7 +457,7 @@ fn reason_of_injection(error: &InjectionError) -> RefusalReason {
     }
 }
 
-/// The weights of a message, which is checked.
+/// Checks a message, and returns its weights.
 fn weights_of(weigh: &Weigh) -> Result<Arc<[ChannelWeight]>, Refusal> {
     let refused = |error| Refusal::new(RefusalReason::BadRequest, error);
     let count = weigh.weights.len();

@@ -1,4 +1,4 @@
-//! AVX-512: 64 bytes are one register. Lanes are those of AVX2.
+//! AVX-512: 64 bytes are one register. The lanes of numbers are those of AVX2.
 
 use std::arch::x86_64::*;
 

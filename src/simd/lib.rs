@@ -28,7 +28,7 @@ pub use vectors::Vectors;
 /// Vector instructions that this processor has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Instructions {
-    /// Plain Rust. On x86-64 it is compiled to SSE2.
+    /// Plain Rust, which is compiled to SSE2 on x86-64.
     Plain,
     /// NEON, which every processor of this architecture has.
     #[cfg(target_arch = "aarch64")]

@@ -348,7 +348,7 @@ impl Lanes for Plain {
         each!(i => if a[i] > b[i] { 0.0 } else { kept[i] })
     }
 
-    /// In the order of the instructions that add neighbours.
+    /// Adds in the order of the instructions that add neighbours.
     #[inline(always)]
     fn lane_sums(self, vectors: [Self::Vector; 4]) -> [f32; 4] {
         let mut sums = [0.0; 4];

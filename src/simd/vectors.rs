@@ -74,10 +74,10 @@ pub trait Vectors: Copy {
     /// The upper halves: those of `even` at even places, those of `odd` at odd places.
     fn upper_halves(self, even: Self::Sums, odd: Self::Sums) -> Self::Words;
 
-    /// Each group: eight words of `a`, then of `b`, clamped to 0..=255.
+    /// Narrows each group: eight words of `a`, then of `b`, clamped to 0..=255.
     fn narrowed(self, a: Self::Words, b: Self::Words) -> Self::Bytes;
 
-    /// Each group: four sums of `a`, then of `b`, clamped to 16 bits.
+    /// Narrows each group: four sums of `a`, then of `b`, clamped to 16 bits.
     fn narrowed_sums(self, a: Self::Sums, b: Self::Sums) -> Self::Words;
 
     /// The words in order, clamped to 0..=255.
@@ -86,16 +86,16 @@ pub trait Vectors: Copy {
     /// `bytes[2i] + bytes[2i + 1]`.
     fn added_pairs(self, bytes: Self::Bytes) -> Self::Words;
 
-    /// Each group: its first two sums of `a` plus its last two, then the same of `b`.
+    /// Adds halves in each group: the first two sums of `a` plus its last two, then the first two of `b` plus its last two.
     fn added_halves(self, a: Self::Sums, b: Self::Sums) -> Self::Sums;
 
-    /// For each of the four 4 bytes of a group, the 4 bytes there of all groups.
+    /// Transposes groups of four times 4 bytes: for each place in a group, the 4 bytes there of all groups.
     fn transposed_4(self, bytes: Self::Bytes) -> [[u8; 16]; 4];
 
-    /// For each of the eight 2 bytes of a group, the 2 bytes there of all groups.
+    /// Transposes groups of eight times 2 bytes: for each place in a group, the 2 bytes there of all groups.
     fn transposed_2(self, bytes: Self::Bytes) -> [[u8; 8]; 8];
 
-    /// For each byte of a group, the bytes there of all groups.
+    /// Transposes groups of bytes: for each place in a group, the bytes there of all groups.
     fn transposed_1(self, bytes: Self::Bytes) -> [[u8; 4]; 16];
 
     /// Sets each of `found` to the entry of `table` for the value at its index.

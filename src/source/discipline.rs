@@ -81,19 +81,19 @@ impl Reading {
 pub struct WallClock {
     /// Next reading, on CLOCK_MONOTONIC in nanoseconds.
     next_ns: AtomicU64,
-    /// 0 if it is unknown.
+    /// Bound of the error of the clock in nanoseconds; 0 if it is unknown.
     error_ns: AtomicU64,
     steps: AtomicU64,
-    /// The newest reading; never contended, because who finds it locked goes on without.
+    /// The newest reading; never contended, because a thread that finds it locked goes on without it.
     newest: Mutex<Option<Reading>>,
 }
 
 /// The state of CLOCK_REALTIME: error bound and steps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClockQuality {
-    /// Bound of its error in nanoseconds; 0 if it is unknown.
+    /// Bound of the clock's error in nanoseconds; 0 if it is unknown.
     pub error_ns: u64,
-    /// How often it was set since the process started.
+    /// How often the clock was set since the process started.
     pub steps: u64,
 }
 
@@ -126,7 +126,7 @@ impl WallClock {
         self.known()
     }
 
-    /// What was known when the clock was last read.
+    /// The state at the last reading of the clock.
     pub fn known(&self) -> ClockQuality {
         ClockQuality {
             error_ns: self.error_ns.load(Ordering::Relaxed),

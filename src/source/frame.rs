@@ -92,7 +92,7 @@ impl FrameLayout {
         })
     }
 
-    /// What the frames have in common; depth has a sample for each pixel, as gray has.
+    /// Format, colour and extent of the frame; depth counts as gray, which also has one sample a pixel.
     pub fn kind(&self) -> FrameKind {
         let (format, color) = match self.samples {
             SampleFormat::Picture(format, color) => (format, color.transform()),

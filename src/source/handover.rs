@@ -54,7 +54,7 @@ pub struct Handover<F> {
 
 #[derive(Debug)]
 struct HandoverState<F> {
-    /// What the daemon has, by the number of its buffer.
+    /// Frames that the daemon holds, by the number of their buffer.
     sent: Vec<Option<SentFrame<F>>>,
     sent_count: u8,
     /// The newest frame, if the daemon has as many as it may.
@@ -77,7 +77,7 @@ enum SentFrame<F> {
 }
 
 impl<F: SourceFrame> Handover<F> {
-    /// For the daemon at the other end of `socket`, which takes buffers of `pool`, and has at most `frames_max` frames at a time.
+    /// A handover to the daemon at the other end of `socket`, which takes buffers of `pool`, and holds at most `frames_max` frames at a time.
     pub fn new(
         socket: Arc<OwnedFd>,
         pool: Arc<Pool>,
@@ -105,7 +105,7 @@ impl<F: SourceFrame> Handover<F> {
         &self.pool
     }
 
-    /// Hands `frame` over, which lies in its memory as `ready` says; buffer and counts of that are not read. With
+    /// Hands `frame` over, whose layout and stamp `ready` has; the buffer and the counts in `ready` are not used. With
     /// [`Pace::EveryFrame`] it first waits until the daemon may have another frame.
     pub fn post(&self, frame: F, ready: FrameReady) -> PostOutcome {
         let mut state = self.state.lock();
@@ -225,7 +225,7 @@ impl<F: SourceFrame> Handover<F> {
         self.send(state, &FromSource::Frame(ready))
     }
 
-    /// A copy of the samples in `bytes`, which lie there as `layout` says, and how they lie in it.
+    /// Copies the samples in `bytes`, of `layout`, and returns the copy and its layout.
     fn copied(
         &self,
         state: &mut HandoverState<F>,

@@ -24,13 +24,13 @@ const TIME_MAX_NS: u64 = i64::MAX.cast_unsigned();
 /// A breach of the protocol by a source process.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
-    /// It sent a datagram that is not a message.
+    /// The process sent a datagram that is not a message.
     #[error("it sent {0}")]
     Wire(#[from] WireError),
-    /// A buffer that it may not have.
+    /// A buffer that the process may not have.
     #[error("it has no buffer {0}")]
     NoBuffer(u8),
-    /// A buffer that is the daemon's.
+    /// A buffer that the daemon still holds.
     #[error("it used buffer {0}, which had not been freed")]
     Held(u8),
     /// A buffer without memory.
@@ -42,28 +42,28 @@ pub enum Violation {
     /// A frame that does not fit its buffer.
     #[error("it sent a frame that does not fit its buffer: {0}")]
     Frame(FrameError),
-    /// A frame of more pixels than it may send.
+    /// A frame of more pixels than the process may send.
     #[error(
         "it sent a frame of {extent} pixels (expected at most {pixels_max} in all, `max_pixels`)"
     )]
     Pixels {
-        /// The frame's.
+        /// Extent of the frame.
         extent: Extent,
-        /// Most pixels.
+        /// Most pixels of a frame.
         pixels_max: u32,
     },
     /// Depth in place of a picture, or a picture in place of depth.
     #[error("it sent depth in place of pictures, or pictures in place of depth")]
     Content,
-    /// Counts that cannot be.
+    /// Impossible counts.
     #[error("it counted {0} frames since its last message")]
     Counts(u32),
     /// A number that is not next.
     #[error("it sent frame {number} after frame {last} of {captured}")]
     Number {
-        /// The frame's.
+        /// Number of the frame.
         number: u64,
-        /// The last one's.
+        /// Number of the last frame.
         last: u64,
         /// Frames captured so far.
         captured: u64,
@@ -123,11 +123,11 @@ pub struct AcceptedFrame {
     pub layout: FrameLayout,
     /// Number and times.
     pub stamp: FrameStamp,
-    /// Number of the change that led to the masks that fill it, as the process says.
+    /// Revision of the masks that fill the frame, as the process says.
     pub mask_revision: u64,
 }
 
-/// What the daemon knows of a source process.
+/// The daemon's record of a source process, by which messages are checked.
 #[derive(Debug)]
 pub struct Ledger {
     socket: Arc<OwnedFd>,

@@ -1,5 +1,5 @@
-//! What capture, the daemon and the control server share of a source. GStreamer stays out, so that whatever parses foreign bytes can
-//! be in another process.
+//! Types of sources that capture, the daemon and the control server share. They do not need GStreamer, so that the code that parses
+//! foreign bytes can be in another process.
 
 pub mod discipline;
 pub mod frame;

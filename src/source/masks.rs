@@ -24,7 +24,7 @@ pub struct Masks {
 #[derive(Debug, Default)]
 struct CurrentMasks {
     configured: Vec<Mask>,
-    /// In the order in which they were first set.
+    /// Masks that were set at run time, in the order in which they were first set.
     added: Vec<Mask>,
     /// The configured masks, then the added ones.
     all: Arc<[Mask]>,
@@ -55,7 +55,7 @@ pub enum MaskRefusal {
     /// The mask to clear does not exist.
     #[error("no mask {name:?} was set at run time: see `foveate mask`")]
     Unknown {
-        /// The name.
+        /// Name of the mask.
         name: String,
     },
     /// Too many masks at a time.
@@ -86,14 +86,14 @@ impl Masks {
         self.renew(&mut present)
     }
 
-    /// Changes those that are set at run time, all at once. Returns the number of the change.
+    /// Changes the masks that are set at run time, all at once. Returns the number of the change.
     ///
     /// # Errors
     ///
-    /// If one is of the configuration, there is none of a name that is to be cleared, or there would be too many. Nothing changes.
+    /// If a mask belongs to the configuration, a mask to clear does not exist, or there would be too many. Nothing changes then.
     pub fn change(&self, change: MaskChange) -> Result<u64, MaskRefusal> {
         let mut present = self.present.lock();
-        // One may have been added before the configuration got one of that name.
+        // A mask may have been added before the configuration got a mask of the same name.
         let is_added = |name: &&String| present.added.iter().any(|m| m.name == **name);
         let cleared = change.cleared.iter().filter(|name| !is_added(name));
         let names = change.set.iter().map(|mask| &mask.name).chain(cleared);
@@ -123,7 +123,7 @@ impl Masks {
         Ok(self.renew(&mut present))
     }
 
-    /// Becomes what another process says: `masks`, as of change `revision`.
+    /// Takes over the masks of another process, as of its change `revision`.
     pub fn follow(&self, revision: u64, masks: Vec<Mask>) {
         let mut present = self.present.lock();
         (present.configured, present.added) = (masks, Vec::new());
@@ -134,11 +134,11 @@ impl Masks {
 
     fn renew(&self, present: &mut CurrentMasks) -> u64 {
         present.join();
-        // SYNC(masked): pairs with `newer_than`; the masks are locked until the number says that they are others.
+        // SYNC(masked): pairs with `newer_than`; the masks are locked until the new number is stored.
         self.revision.fetch_add(1, Ordering::Release) + 1
     }
 
-    /// Those of the configuration, and those that were set at run time.
+    /// The masks of the configuration, and the masks that were set at run time.
     pub fn present(&self) -> (Vec<Mask>, Vec<Mask>) {
         let present = self.present.lock();
         (present.configured.clone(), present.added.clone())
@@ -175,7 +175,7 @@ impl CurrentMasks {
 }
 
 impl Default for Masks {
-    /// No masks.
+    /// A stream without masks.
     fn default() -> Self {
         Self::new(Vec::new())
     }

@@ -16,7 +16,7 @@ use rustix::fs::{
 use rustix::io::{Errno, retry_on_intr};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-/// With them a file keeps its size and its pages, and only mappings that exist can change it.
+/// Seals with which a file keeps its size and its pages, and only existing mappings can change its content.
 const SEALS: SealFlags =
     SealFlags::GROW.union(SealFlags::SHRINK).union(SealFlags::FUTURE_WRITE).union(SealFlags::SEAL);
 
@@ -26,7 +26,7 @@ const BLOCK_BYTES: u64 = 512;
 /// Why the daemon does not map a descriptor.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MapError {
-    /// It could be changed in size, or mapped for writing.
+    /// The file can be resized, or mapped for writing.
     #[error("its memory is not sealed")]
     NotSealed,
     /// The file is empty, too large, or sparse.
@@ -38,7 +38,7 @@ pub enum MapError {
         bytes: u64,
         /// Bytes of its pages.
         present: u64,
-        /// Most bytes.
+        /// Most bytes that the file may have.
         max: u64,
     },
     /// The system refuses.
@@ -107,7 +107,7 @@ impl WritableMemory {
         unsafe { slice::from_raw_parts_mut(base.as_ptr(), bytes) }
     }
 
-    /// Where it lies in this process, by which a frame is recognised.
+    /// Addresses of the memory in this process, by which the buffer of a frame is recognised.
     pub fn addresses(&self) -> Range<usize> {
         let start = self.0.base.addr().get();
         start..start + self.0.bytes
@@ -118,7 +118,7 @@ impl WritableMemory {
         self.0.bytes
     }
 
-    /// Whether it is empty, which it never is.
+    /// Whether the memory is empty, which it never is.
     pub fn is_empty(&self) -> bool {
         self.0.bytes == 0
     }
@@ -151,7 +151,7 @@ impl ReadableMemory {
         Mapping::new(file, len, ProtFlags::READ).map(Self).map_err(MapError::System)
     }
 
-    /// All of it. An honest process leaves it alone meanwhile; with another one, reading a byte twice may give two values.
+    /// The whole memory. An honest process does not write to it meanwhile; with a dishonest one, reading a byte twice may give two values.
     pub fn bytes(&self) -> &[u8] {
         let Mapping { base, bytes } = self.0;
         // SAFETY: all of it is mapped for as long as `self`, and its seals keep every page. Bytes are valid whatever they are. A

@@ -21,9 +21,9 @@ use crate::wire::FromSource;
 pub struct PoolLimits {
     /// Most buffers.
     pub buffers_max: u8,
-    /// Most bytes of all.
+    /// Most bytes of all buffers.
     pub bytes_max: u64,
-    /// Most bytes of each.
+    /// Most bytes of a buffer.
     pub buffer_bytes_max: u64,
 }
 
@@ -39,11 +39,11 @@ pub struct Pool {
 
 #[derive(Debug)]
 struct PoolState {
-    /// By number, where each lies in this process.
+    /// Addresses of each buffer in this process, by number.
     buffers: Vec<Option<Range<usize>>>,
     /// Bytes of all buffers.
     bytes: u64,
-    /// Whether it was logged that elements have all that they may.
+    /// Whether it was logged that elements have as many buffers as they may.
     is_exhausted: bool,
 }
 
@@ -52,7 +52,7 @@ struct PoolState {
 pub enum Purpose {
     /// An element of the pipeline writes to it.
     Element,
-    /// Frames are copied there.
+    /// Frames are copied to it.
     Copy,
 }
 
@@ -157,12 +157,13 @@ impl AsMut<[u8]> for PooledMemory {
 }
 
 impl Drop for PooledMemory {
-    /// Before its memory is unmapped, whose address others get then.
+    /// Removes the buffer from the pool. This comes before its memory is unmapped, because another buffer may get the address then.
     fn drop(&mut self) {
         let mut state = self.pool.state.lock();
         state.bytes -= self.memory.len() as u64;
         state.buffers[usize::from(self.number)] = None;
-        // Locked until it is sent: the next buffer may have the number. It fails if the daemon has hung up.
+        // The pool is locked until the message is sent, because the next buffer may have the same number. Sending fails if the daemon has
+        // hung up.
         let _ = self.pool.send(&FromSource::Gone(self.number), None);
     }
 }

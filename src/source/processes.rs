@@ -1,4 +1,4 @@
-//! The source processes of this daemon. They are of its user, and may not connect to it as clients or operators all the same.
+//! The source processes of this daemon. They run as the daemon's user, but must not connect to it as clients or operators.
 
 use std::collections::BTreeSet;
 
@@ -6,12 +6,12 @@ use parking_lot::Mutex;
 
 static RUNNING: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 
-/// A source process that is running, until this is dropped.
+/// A source process that counts as running until this value is dropped.
 #[derive(Debug)]
 pub struct RunningProcess(u32);
 
 impl RunningProcess {
-    /// That of `pid`, a child that has not been waited for.
+    /// Counts process `pid` as running, a child that has not been waited for.
     pub fn new(pid: u32) -> Self {
         RUNNING.lock().insert(pid);
         Self(pid)

@@ -1,8 +1,8 @@
 //! Messages between the daemon and a source process, each a datagram of a `SOCK_SEQPACKET` pair.
 //!
 //! Both ends are the same program, so integers have the machine's byte order, and a message of another [`VERSION`] is refused. The
-//! process trusts the daemon. The daemon trusts nothing: [`FromSource::decode`] refuses other bytes than messages, and
-//! [`Ledger`](crate::ledger::Ledger) what no honest process sends. There is no message to stop: the process ends when the daemon's end
+//! process trusts the daemon. The daemon trusts nothing: [`FromSource::decode`] refuses bytes that are not a message, and
+//! [`Ledger`](crate::ledger::Ledger) refuses messages that no honest process sends. There is no message to stop: the process ends when the daemon's end
 //! of the pair is shut down, as it is when the daemon dies.
 
 use foveate_core::color::{ColorMatrix, ColorRange, Colorimetry, Transfer};
@@ -51,9 +51,9 @@ pub enum WireError {
 /// The first message of the daemon.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Start {
-    /// What to capture. Its masks hold from the first frame on.
+    /// The source to capture. Its masks hold from the first frame on.
     pub spec: SourceSpec,
-    /// Number of the change that led to the masks.
+    /// Revision of the masks: the number of the change that led to them.
     pub mask_revision: u64,
     /// Whether the source is only checked, without sending frames.
     pub only_checks: bool,
@@ -61,11 +61,11 @@ pub struct Start {
     pub is_restart: bool,
     /// Whether an earlier pipeline of the stream has delivered frames.
     pub has_delivered: bool,
-    /// Limits of its buffers.
+    /// Limits of the process's buffers.
     pub pool: PoolLimits,
-    /// Most frames that the daemon has at a time.
+    /// Most frames that the daemon holds at a time.
     pub frames_max: u8,
-    /// Most bytes of its data, which is its heap and its stacks.
+    /// Most bytes of the data of the process: its heap and its stacks.
     pub data_bytes_max: u64,
 }
 
@@ -74,7 +74,7 @@ pub struct Start {
 pub enum ToSource {
     /// Capture begins.
     Start(Box<Start>),
-    /// The masks from the next frame on, and the number of their change.
+    /// The revision and the masks from the next frame on.
     Masks(u64, Vec<Mask>),
     /// A buffer may be written again.
     Free(u8),
@@ -85,9 +85,9 @@ pub enum ToSource {
 pub enum FromSource {
     /// The memory of a buffer, whose descriptor is attached. It replaces an earlier one of the same number.
     Buffer(u8),
-    /// The process has no such buffer any more.
+    /// The process has freed the buffer of this number.
     Gone(u8),
-    /// A frame is in a buffer, which is the daemon's until it is freed.
+    /// A frame is in a buffer. The buffer is the daemon's until [`ToSource::Free`].
     Frame(FrameReady),
     /// Frames counted since the last message.
     Counts(FrameCounts),
@@ -106,13 +106,13 @@ pub struct FrameReady {
     pub layout: FrameLayout,
     /// Number and times.
     pub stamp: SourceStamp,
-    /// Number of the change that led to the masks that fill it.
+    /// Revision of the masks that fill the frame, as in [`Start`].
     pub mask_revision: u64,
     /// Whether the pipeline is live.
     pub is_live: bool,
     /// Whether the samples are exact.
     pub is_exact: bool,
-    /// What was counted since the message before, this frame included.
+    /// Counts since the message before, with this frame.
     pub counts: FrameCounts,
 }
 
@@ -133,7 +133,7 @@ pub struct SourceStamp {
     pub arrival_ns: u64,
 }
 
-/// What a source counted since its last message, in the order of the stream's counters.
+/// Counts of a source since its last message. Each field is named after its counter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FrameCounts {
     /// `frames_captured`.
@@ -156,7 +156,7 @@ pub struct FrameCounts {
     pub clamped: u32,
 }
 
-/// The counters of [`FrameCounts`], in its order.
+/// The counters of a stream in the order of [`FrameCounts::all`].
 pub fn counters(counters: &StreamCounters) -> [&Counter; 9] {
     [
         &counters.frames_captured,
@@ -172,7 +172,7 @@ pub fn counters(counters: &StreamCounters) -> [&Counter; 9] {
 }
 
 impl FrameCounts {
-    /// The counts in the order of the message.
+    /// The counts in the order of a message.
     pub fn all(&self) -> [u32; 9] {
         let Self { captured, dropped, refused, corrupted, skipped, masked, .. } = *self;
         let Self { copied_to_mask, copied_to_send, clamped, .. } = *self;
@@ -204,16 +204,17 @@ impl FrameCounts {
 pub struct Failure {
     /// The error with its remedy, at most [`TEXT_BYTES_MAX`] bytes.
     pub text: String,
-    /// The counter of a restart for it.
+    /// Reason by which a restart after it is counted.
     pub reason: LossReason,
     /// Whether another pipeline may succeed.
     pub is_transient: bool,
     /// Whether only another configuration helps.
     pub is_configuration: bool,
-    /// Whether it is that a live source cannot wait for its consumer.
+    /// Whether the failure is that a live source was asked for every frame, for which it would have to wait for its consumer.
     pub is_every_frame_live: bool,
 }
 
+// Kinds of messages: below 16 of the daemon, from 16 on of the process.
 const START: u8 = 1;
 const MASKS: u8 = 2;
 const FREE: u8 = 3;
@@ -261,7 +262,7 @@ impl ToSource {
             START => {
                 let (stream, content, mut start): (_, _, Box<Start>) =
                     serde_json::from_slice(fields.rest()).map_err(|_| WireError::Value("start"))?;
-                // Of a specification only the keys of a configuration are written.
+                // A specification is written with its configuration keys only, so name and content travel beside it.
                 (start.spec.stream, start.spec.content) = (stream, content);
                 Ok(Self::Start(start))
             }
@@ -300,7 +301,7 @@ impl FromSource {
             }
             Self::Ended => bytes.push(ENDED),
             Self::Failed(failure) => {
-                let reason = place(&LossReason::ALL, failure.reason);
+                let reason = index_in(&LossReason::ALL, failure.reason);
                 let Failure { is_transient, is_configuration, is_every_frame_live, .. } = *failure;
                 bytes.extend([FAILED, reason]);
                 bytes.extend([is_transient, is_configuration, is_every_frame_live].map(u8::from));
@@ -314,7 +315,7 @@ impl FromSource {
     ///
     /// # Errors
     ///
-    /// If there is none. What it says may be a lie all the same.
+    /// If there is none. Its values are not to be trusted: [`Ledger`](crate::ledger::Ledger) checks them.
     pub fn decode(bytes: &[u8]) -> Result<Self, WireError> {
         let mut fields = Fields::of_message(bytes)?;
         match fields.u8()? {
@@ -349,20 +350,21 @@ impl FromSource {
 fn encode_layout(layout: &FrameLayout, bytes: &mut Vec<u8>) {
     match layout.samples {
         SampleFormat::Picture(format, color) => {
-            bytes.extend([0, place(&PixelFormat::ALL, format)]);
-            let matrix = color.matrix.map_or(0, |matrix| 1 + place(&ColorMatrix::ALL, matrix));
-            let transfer = color.transfer.map_or(0, |transfer| 1 + place(&Transfer::ALL, transfer));
-            bytes.extend([matrix, place(&ColorRange::ALL, color.range), transfer]);
+            bytes.extend([0, index_in(&PixelFormat::ALL, format)]);
+            let matrix = color.matrix.map_or(0, |matrix| 1 + index_in(&ColorMatrix::ALL, matrix));
+            let transfer =
+                color.transfer.map_or(0, |transfer| 1 + index_in(&Transfer::ALL, transfer));
+            bytes.extend([matrix, index_in(&ColorRange::ALL, color.range), transfer]);
             bytes.extend([color.is_matrix_assumed, color.is_range_assumed].map(u8::from));
         }
         SampleFormat::Depth(format) => {
-            bytes.extend([1, place(&DepthFormat::ALL, format), 0, 0, 0, 0, 0]);
+            bytes.extend([1, index_in(&DepthFormat::ALL, format), 0, 0, 0, 0, 0]);
         }
     }
     let Extent { width, height } = layout.extent;
     let PixelAspect { width: aspect_width, height: aspect_height } = layout.pixel_aspect;
     bytes.extend([width, height, aspect_width, aspect_height].map(u32::to_ne_bytes).as_flattened());
-    // An empty range is none.
+    // 0, 0 stands for no range.
     let gray_range = layout.gray_range.map_or([0; 2], GrayRange::bounds);
     bytes.extend(gray_range.map(u32::from).map(u32::to_ne_bytes).as_flattened());
     for PlaneLayout { offset, stride } in layout.planes {
@@ -415,7 +417,7 @@ fn encode_stamp(stamp: &SourceStamp, bytes: &mut Vec<u8>) {
     let SourceStamp { number, pts_ns, capture_ns, capture_unix_ns, capture_clock, arrival_ns } =
         *stamp;
     bytes.push(pts_ns.is_some().into());
-    bytes.push(place(&CaptureClock::ALL, capture_clock));
+    bytes.push(index_in(&CaptureClock::ALL, capture_clock));
     let numbers = [number, pts_ns.unwrap_or(0), capture_ns, capture_unix_ns, arrival_ns];
     bytes.extend(numbers.map(u64::to_ne_bytes).as_flattened());
 }
@@ -454,17 +456,18 @@ fn decode_frame(fields: &mut Fields<'_>) -> Result<FrameReady, WireError> {
     })
 }
 
-/// The place of `value` among `all`.
-fn place<T: PartialEq>(all: &[T], value: T) -> u8 {
-    let place = all.iter().position(|known| *known == value);
+/// The index of `value` in `all`.
+fn index_in<T: PartialEq>(all: &[T], value: T) -> u8 {
+    let index = all.iter().position(|known| *known == value);
     // A value outside `all` gets the number after the last.
-    u8::try_from(place.unwrap_or(all.len())).unwrap_or(u8::MAX)
+    u8::try_from(index.unwrap_or(all.len())).unwrap_or(u8::MAX)
 }
 
-/// The fields of a message that are left.
+/// Reads the fields of a message one by one.
 struct Fields<'a> {
+    /// Bytes that are not read yet.
     left: &'a [u8],
-    /// Bytes of the message.
+    /// Length of the message in bytes, for errors.
     len: usize,
 }
 
@@ -518,7 +521,7 @@ impl<'a> Fields<'a> {
         std::mem::take(&mut self.left)
     }
 
-    /// What `read` makes of all that is left.
+    /// Reads all remaining bytes with `read`; an error if some are left over.
     fn last<T>(
         &mut self,
         read: impl FnOnce(&mut Self) -> Result<T, WireError>,

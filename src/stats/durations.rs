@@ -7,9 +7,9 @@ mod histogram;
 /// Durations of the frames of a stream since it started.
 #[derive(Debug)]
 pub struct StreamDurations {
-    /// From capture until all configured views had published.
+    /// Time from capture until all configured views had published.
     pub age: Histogram,
-    /// From a frame in memory until all configured views had published.
+    /// Time from a frame in memory until all configured views had published.
     pub step: Histogram,
     /// Times of each stage, in the order of [`FrameStage::ALL`].
     pub stages: [Histogram; FrameStage::ALL.len()],

@@ -264,7 +264,7 @@ counters! {
         durations: StreamDurations,
         /// Capture time of the newest frame that was published or that no view took, CLOCK_MONOTONIC in nanoseconds.
         newest_capture_ns: Gauge,
-        /// From the capture of that frame until it arrived, in nanoseconds.
+        /// Time from the capture of the frame of `newest_capture_ns` until it arrived, in nanoseconds.
         newest_delay_ns: Gauge,
     }
 }

@@ -168,7 +168,7 @@ macro_rules! counters {
         }
 
         impl $Counts {
-            /// Their metrics.
+            /// Metrics of the counts.
             pub const METRICS: &[Metric<Self>] = &[$(Metric {
                 name: $name,
                 kind: MetricKind::$Kind,

@@ -49,7 +49,8 @@ fn pages(folder: &Path) -> Option<[u64; 3]> {
 pub struct SourceProcessUse {
     /// Process ID.
     pub pid: u32,
-    /// Its own memory in RAM in bytes: heap and stacks, without libraries, which processes share, and frames, which the daemon maps, too.
+    /// Memory of the process alone in RAM, in bytes: heap and stacks, without libraries, which processes share, and without frames, which the
+    /// daemon maps, too.
     pub private_bytes: u64,
     /// CPU time in seconds.
     pub cpu_seconds: f64,

@@ -21,7 +21,7 @@ pub(super) struct InjectArguments {
     /// Name of the channel: 1 to 31 of a-z, 0-9, `_` and `-`
     #[arg(value_name = "NAME")]
     name: String,
-    /// Its values: a .npy array of rows and columns, or the brightness of a .png; at most 128 a side
+    /// The values of the map: a .npy array of rows and columns, or the brightness of a .png; at most 128 a side
     #[arg(value_name = "MAP")]
     map: PathBuf,
     /// The area that the map covers, in pixels of the picture [default: the picture]

@@ -491,7 +491,7 @@ pub fn run(arguments: ToolArguments, out: &mut dyn Write) -> Result<(), ToolErro
     }
 }
 
-/// What the page knows of recordings, with the recording in `files`, if there are any. `None` once `stop` is set.
+/// The page's recordings, with the one in `files`, if there are files. `None` once `stop` is set.
 #[cfg(all(feature = "web", feature = "mcap"))]
 fn recordings(
     files: Vec<PathBuf>,

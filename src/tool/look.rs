@@ -134,7 +134,7 @@ pub(super) fn write_taken_for(out: &mut dyn Write, newest: Option<u64>) -> io::R
     })
 }
 
-/// As many finite numbers as that, with commas between them.
+/// Parses `COUNT` finite numbers, separated by commas.
 pub(super) fn numbers<const COUNT: usize>(text: &str) -> Result<[f64; COUNT], String> {
     let numbers = text.split(',').map(|number| number.trim().parse::<f64>().ok());
     let numbers = numbers.map(|number| number.filter(|number| number.is_finite()));

@@ -11,11 +11,11 @@ const AGES_MAX: usize = 100_000;
 /// One token frame, as its reader saw it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Observation {
-    /// Time of its publication, in nanoseconds.
+    /// Time of the frame's publication, in nanoseconds.
     pub(crate) publish_ns: u64,
     /// Time of the read, in nanoseconds.
     pub(crate) read_ns: u64,
-    /// From its capture to the read, in nanoseconds.
+    /// Time from the frame's capture to the read, in nanoseconds.
     pub(crate) age_ns: u64,
     /// Consecutive for frames that the pipeline delivered.
     pub(crate) frame_seq: u64,
@@ -92,7 +92,7 @@ impl Meter {
         self.lapped
     }
 
-    /// Since the first frame.
+    /// Rates since the first frame.
     pub(crate) fn overall(&self) -> FrameRates {
         FrameRates::new(
             self.frames,
@@ -101,7 +101,7 @@ impl Meter {
         )
     }
 
-    /// Over the two seconds before `now_ns`; the rate is 0 without a frame in them.
+    /// Rates over the two seconds before `now_ns`; 0 without a frame in them.
     pub(crate) fn recent(&self, now_ns: u64) -> FrameRates {
         let seen = self.recent.iter().filter(|seen| now_ns <= seen.read_ns + WINDOW_NS);
         let ages = seen.clone().map(|seen| seen.age_ns).collect::<Vec<_>>();
@@ -111,7 +111,7 @@ impl Meter {
 }
 
 impl FrameRates {
-    /// Of `frames` frames, `span_ns` between the first and the last.
+    /// Rates of `frames` frames, `span_ns` between the first and the last.
     fn new(frames: u64, span_ns: u64, mut ages_ns: Vec<u64>) -> Self {
         ages_ns.sort_unstable();
         let intervals = frames.saturating_sub(1) as f64;

@@ -102,7 +102,7 @@ pub(super) fn rebuilt(segment: &SegmentInfo, frame: &TokenFrameBuf) -> Picture {
     Picture { extent: segment.extent, texels: frame.smoothed(segment) }
 }
 
-/// What a canvas shows; each texel fills its pixels.
+/// The picture of a canvas; each texel fills its pixels.
 pub(super) fn of_canvas(segment: &SegmentInfo, canvas: &Canvas) -> Picture {
     Picture { extent: segment.extent, texels: canvas.rgb() }
 }

@@ -34,7 +34,7 @@ pub mod playback;
 mod source;
 mod topic;
 
-/// A frame has no more messages than there are topics.
+/// Most messages of a frame: one of each topic.
 const FRAME_MESSAGES_MAX: u64 = 8;
 
 /// Errors of recordings.
@@ -159,16 +159,19 @@ pub struct ViewRecorder {
     settings: RecordingSettings,
     view: ViewName,
     part: RecordingFile,
-    /// Files so far.
+    /// Files so far, with the open one.
     count: u32,
     finished: Vec<FinishedFile>,
     segment: Option<(Box<HeaderPage>, SegmentInfo)>,
-    /// Whether the file does not have the segment yet.
+    /// Whether the segment's header is still to be written to the file.
     is_segment_due: bool,
     /// Fixations of the newest frame.
     fixations: Fixations,
+    /// Limit of pictures; `None` for a recording without pictures.
     pictures: Option<RateLimit>,
+    /// Whether pictures are skipped for now, because they take too long.
     skips_pictures: bool,
+    /// Pictures that were due and were skipped.
     pictures_skipped: u64,
 }
 
@@ -194,14 +197,14 @@ impl ViewRecorder {
         })
     }
 
-    /// The frames that follow are of the segment with this header.
-    pub fn segment(&mut self, page: Box<HeaderPage>, info: SegmentInfo) {
+    /// Begins a segment, to which the frames that follow belong.
+    pub fn begin_segment(&mut self, page: Box<HeaderPage>, info: SegmentInfo) {
         self.segment = Some((page, info));
         self.is_segment_due = true;
         self.fixations.clear();
     }
 
-    /// Records a frame, before which `missed` were lost.
+    /// Records a frame, before which `missed` frames were lost.
     ///
     /// # Errors
     ///
@@ -210,10 +213,14 @@ impl ViewRecorder {
     /// # Panics
     ///
     /// If no segment came before it.
-    pub fn frame(&mut self, frame: TokenFrameBuf, missed: u64) -> Result<(), RecordingError> {
+    pub fn record_frame(
+        &mut self,
+        frame: TokenFrameBuf,
+        missed: u64,
+    ) -> Result<(), RecordingError> {
         let (page, info) = self.segment.as_ref().expect("frames are of a segment");
         let (epoch, times) = (info.epoch, times_of(&frame.head));
-        // With the times of its first frame: in the order of time, too, it comes before that.
+        // The segment's message has the times of its first frame, and comes before it, so that messages are in the order of time, too.
         let segment = (Topic::Segment, segment_message(page, epoch));
         let gaze = (Topic::Gaze, gaze_message(&frame.head));
         let mut messages = Vec::new();
@@ -233,8 +240,8 @@ impl ViewRecorder {
         self.fixations.clone_from(&frame.head.fixations);
         messages.push((Topic::Tokens, token_message(frame, epoch, missed)));
 
-        let of_any = [&segment, &gaze].into_iter().chain(&messages);
-        let has_rotated = self.must_rotate(of_any.map(|(_, data)| data.len() as u64).sum())?;
+        let largest = [&segment, &gaze].into_iter().chain(&messages);
+        let has_rotated = self.must_rotate(largest.map(|(_, data)| data.len() as u64).sum())?;
         if has_rotated {
             self.rotate()?;
         }
@@ -302,7 +309,7 @@ impl ViewRecorder {
         }
     }
 
-    /// Sets whether the frames that follow are recorded without pictures, which take time.
+    /// Sets whether the frames that follow are recorded without pictures, because those take too long.
     pub(super) fn skip_pictures(&mut self, skips: bool) {
         self.skips_pictures = skips;
     }
@@ -331,7 +338,7 @@ impl ViewRecorder {
         Ok(0 < self.part.frames() && (is_large(&self.part) || is_old))
     }
 
-    /// Goes on in another file, which can be read without the ones before.
+    /// Continues in a new file, which can be read without the earlier ones.
     fn rotate(&mut self) -> Result<(), RecordingError> {
         let path = numbered(&self.settings.path, self.count);
         self.finish()?;
@@ -344,7 +351,7 @@ impl ViewRecorder {
         self.part.write(&self.view, topic, times, data).map_err(|error| self.failed(error))
     }
 
-    /// Ends the file as well as is possible.
+    /// Ends the file as well as possible after `error`, and returns the error to report.
     fn failed(&mut self, error: WriteError) -> RecordingError {
         let (path, frames) = (self.part.path().to_owned(), self.part.frames());
         match error {
@@ -411,7 +418,7 @@ fn token_message(frame: TokenFrameBuf, epoch: u64, missed: u64) -> Vec<u8> {
     message.encode_to_vec()
 }
 
-/// Adds what others can show of a frame.
+/// Adds the messages of a frame that other viewers can show.
 fn picture_messages(
     info: &SegmentInfo,
     frame: &TokenFrameBuf,

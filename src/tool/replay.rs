@@ -32,10 +32,10 @@ use foveate_server::channel::{REPLACED, ViewChannel, ViewUpdate};
 use foveate_server::directory::{Directory, StreamPort, StreamSpec};
 use foveate_server::server::{Server, ServerLimits, SocketAccess};
 
-/// How long readers that do not sleep on the ring are waited for: those that poll, those that have stopped.
+/// Longest wait for readers that do not sleep on the ring, because they poll or have stopped.
 const READER_PATIENCE: Duration = Duration::from_millis(250);
 
-/// From one look at the readers to the next.
+/// Interval at which readers are checked.
 const LOOK_INTERVAL: Duration = Duration::from_micros(200);
 
 /// End reason of a recording that has none of its own.
@@ -148,9 +148,9 @@ pub(super) fn run(
 
 /// The pace of publishing.
 struct ReplayPace {
-    /// As a multiple of the recorded one; `None` for the readers'.
+    /// Speed as a multiple of the recorded one; `None` for the speed of the readers.
     speed: Option<f64>,
-    /// When a frame was published, and when it had been; the others follow from it.
+    /// When a frame was replayed, and when it had been published originally; the times of other frames follow from it.
     began: Option<(Instant, u64)>,
     /// Frames since all readers had read everything.
     ahead: usize,

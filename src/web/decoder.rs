@@ -28,7 +28,7 @@ pub(super) struct DecodedFrame {
     pub(super) channels: Arc<Vec<DecodedChannel>>,
     /// The view's plane of depth, if it has one.
     pub(super) depth: Option<DepthPlane>,
-    /// Of each tile of the picture the newest frame that changed it, if the view is for a canvas.
+    /// For each tile of the picture, the newest frame that changed it; `None` if the view does not publish tiles.
     pub(super) tile_frames: Option<Vec<u64>>,
 }
 
@@ -97,7 +97,7 @@ impl DecodedFrame {
 #[derive(Debug)]
 pub(super) struct Decoder {
     segment: SegmentInfo,
-    /// Those of the frame before, and the frame that they were made from.
+    /// The frame from which channels were decoded last, and these channels.
     channels: (u64, Arc<Vec<DecodedChannel>>),
     format: TokenFormat,
     values: Values,
@@ -107,7 +107,7 @@ pub(super) struct Decoder {
 #[derive(Debug)]
 enum Values {
     Same,
-    /// For each of R, G and B, indexed by the 16 bits of the value.
+    /// The texel for each value of 16 bits, for R, G and B.
     Table(Box<[Vec<u8>; 3]>),
     /// 32-bit values, too many for a table.
     Computed,

@@ -1,4 +1,4 @@
-//! Followers: each reads one view on its own thread, for all pages that show it, as long as there are any.
+//! Followers: each reads one view on its own thread, for all pages that show the view, as long as there are any.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
@@ -34,7 +34,8 @@ const RETRY: Duration = Duration::from_millis(500);
 /// Most followers: two for each page, and as many that are stopping.
 const FOLLOWERS_MAX: usize = 4 * PAGES_MAX;
 
-/// How many of the views opened for pages are hidden from their lists: the newest, as closed ones may linger in the daemon.
+/// Most views opened for pages that are remembered, so that pages do not list them. Closed views may linger in the daemon, so the newest
+/// are remembered.
 const OPENED_REMEMBERED: usize = 4 * PAGES_MAX;
 
 /// The source of a follower's frames.
@@ -107,8 +108,8 @@ impl Followers {
         }
     }
 
-    /// Subscribes to the feed of `subject`. The follower ends with its last subscription. Over the limit, or without a thread,
-    /// the feed is `Lost` with a reason and stays so.
+    /// Subscribes to the feed of `subject`, and starts its follower, which ends with its last subscription. If there are too many
+    /// followers, or no thread can be started, the feed stays `Lost` with a reason.
     pub(super) fn watch(self: &Arc<Self>, subject: &Subject) -> watch::Receiver<Feed> {
         let mut running = self.running.lock();
         if let Some(sender) = running.get(subject) {
@@ -198,7 +199,7 @@ struct Follower {
 
 impl Follower {
     fn run(mut self) {
-        while !self.leave() {
+        while !self.end_if_unwatched() {
             let (state, reason) = match self.follow() {
                 // The view has not ended; the last page has left.
                 Ok(_) if !self.is_watched() => continue,
@@ -214,7 +215,7 @@ impl Follower {
     }
 
     /// Ends the follower if no page is left. Returns whether it has ended.
-    fn leave(&self) -> bool {
+    fn end_if_unwatched(&self) -> bool {
         let mut running = self.followers.running.lock();
         if self.is_watched() {
             return false;
@@ -270,14 +271,14 @@ impl Follower {
         Ok(String::new())
     }
 
-    /// Asks for what the daemon takes for delivered, so that the pictures of pages are complete soon. If it refuses, they are so in ten
-    /// seconds.
+    /// Asks the daemon to deliver again what it counts as delivered, so that pages soon have a complete picture. If it refuses, the picture
+    /// is complete within ten seconds all the same.
     fn refresh(&self, view: &ViewName) {
         let client = Client::connect(&self.followers.socket);
         let _ = client.and_then(|mut client| client.refresh(view));
     }
 
-    /// Keeps what happened in the picture, after the frame that it was seen in.
+    /// Adds events in the picture to the timeline, after the frame at which they were reported.
     fn note_events(&self, subscription: &mut Subscription) {
         let Subject::View(view) = &self.subject else { return };
         for event in subscription.take_events() {
@@ -292,7 +293,7 @@ impl Follower {
         }
     }
 
-    /// Keeps new fixations, and that the view is live.
+    /// Adds new fixations to the timeline, and that the view is live.
     fn note_frame(&mut self) {
         if self.feed.borrow().state != FeedState::Live {
             self.note_state("live", "");
@@ -309,7 +310,7 @@ impl Follower {
         }
     }
 
-    /// Publishes the frame that was read, after `missed` others, and keeps it.
+    /// Publishes the frame that was read, before which `missed` frames were not, and keeps it.
     fn show(&mut self, decoder: Option<&mut Decoder>, missed: u64) {
         let (Some(decoder), Some(segment)) = (decoder, &self.segment) else { return };
         self.followers.histories.push(&self.subject, segment, &self.frame, missed);
@@ -348,7 +349,7 @@ impl Follower {
     }
 }
 
-/// The state of a view that has ended for a reason: lost, where it comes back.
+/// The state of a view that has ended for `reason`: `Lost` if it comes back.
 fn ended_state(reason: &str) -> FeedState {
     if is_coming_back(reason) { FeedState::Lost } else { FeedState::Ended }
 }

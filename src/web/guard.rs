@@ -78,7 +78,7 @@ impl AccessToken {
         format!("?token={}", self.0)
     }
 
-    /// Whether `uri` has it. The time that this takes tells nothing of it.
+    /// Whether `uri` has the token. The time of the comparison does not depend on the token.
     pub(super) fn is_in(&self, uri: &Uri) -> bool {
         let mut parts = uri.query().unwrap_or_default().split('&');
         let token = parts.find_map(|part| part.strip_prefix("token=")).unwrap_or_default();

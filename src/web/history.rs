@@ -1,4 +1,4 @@
-//! What was shown: the last minute of frames of each view that is looked at, and what happened in the last hour.
+//! Histories: the last minute of frames of each view that is looked at, and what happened in the last hour.
 //!
 //! ```text
 //!  follower --frames--> Histories (one bound in bytes) --+

@@ -1,4 +1,4 @@
-//! What there is to know of one token of a frame.
+//! Describes one token of a frame.
 
 use std::fmt::Write as _;
 
@@ -15,14 +15,14 @@ const TEXELS_SIDE_MAX: u32 = 64;
 #[derive(Debug, Serialize)]
 pub(super) struct TokenReport {
     view: ViewName,
-    /// `frame_seq`.
+    /// `frame_seq` of the frame.
     frame: u64,
     /// Index among the tokens of the frame.
     index: usize,
-    /// Its corner in source pixels; may lie outside.
+    /// Top left corner of the token in source pixels; may lie outside of the picture.
     x: i32,
     y: i32,
-    /// The source pixels that it covers: left, top, right, bottom.
+    /// The source pixels that the token covers: left, top, right, bottom.
     #[serde(rename = "box")]
     covered: [u32; 4],
     /// Side of a texel in source pixels, along a row and down a column.
@@ -31,9 +31,9 @@ pub(super) struct TokenReport {
     patch: u32,
     group: u16,
     relevance: f32,
-    /// `frame_seq` of the frame that changed it last.
+    /// `frame_seq` of the frame that changed the token last.
     changed_frame: u64,
-    /// Frames since then.
+    /// Frames since `changed_frame`.
     unchanged_frames: u64,
     /// Absent without a plane of depth.
     depth: Option<TokenDepth>,
@@ -52,7 +52,7 @@ pub(super) struct TokenDepth {
 }
 
 impl TokenDepth {
-    /// From the three numbers of each texel or of the whole token: nearest, mean, known share.
+    /// Joins the three numbers of each texel, or takes those of the whole token: nearest, mean, known share.
     pub(super) fn of(texels: impl Iterator<Item = [f64; 3]>) -> Option<Self> {
         let (mut nearest, mut sum, mut known, mut count) = (f64::INFINITY, 0.0, 0.0, 0u32);
         for [texel_nearest, mean, share] in texels {

@@ -184,7 +184,7 @@ fn taken_port(source: &io::Error) -> &'static str {
     }
 }
 
-/// What the program that has the page knows of recordings.
+/// Recordings of the program that serves the page.
 #[derive(Debug, Default)]
 pub struct Recordings {
     /// The recording to show in place of a daemon.

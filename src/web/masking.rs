@@ -32,7 +32,7 @@ impl PageMasks {
         Self { socket, in_flight: None }
     }
 
-    /// Sets a mask of `stream`, or clears the one of that name without corners. Answers at once if it cannot be asked for.
+    /// Asks the daemon to set a mask of `stream`; a mask without corners clears the one of the same name. Answers at once if that is impossible.
     pub(super) fn change(&mut self, stream: &str, mask: Mask) -> Option<ToPage> {
         let refused = |error| Some(ToPage::MaskRefused { error });
         if self.in_flight.is_some() {

@@ -60,11 +60,11 @@ pub(super) enum FromPage {
         #[serde(default)]
         at: Option<f64>,
     },
-    /// Pause, and show the frame that comes so many after the one on the screen.
+    /// Pause, and show the frame that is `by` frames after the one on the screen.
     Step { by: i32 },
     /// Show new frames again.
     Live,
-    /// Send the whole frame of this time, for a small picture, as that of pane 2.
+    /// Send the whole frame of time `at`, for a small picture, as a frame of pane 2.
     Thumbnail { at: f64 },
     /// Send a recording of the frames on this page's timeline, or of those in memory that arrived after this time, in milliseconds
     /// since 1970.
@@ -109,7 +109,7 @@ pub(super) enum ToPage {
     },
     /// The view looks at these points, in source pixels, from its next frame on.
     Looking { points: Vec<(f64, f64)> },
-    /// What there is to know of a token; absent where no token lies.
+    /// Description of a token; absent where there is no token.
     Token { token: Option<TokenReport> },
     /// The masks have changed.
     Masked {
@@ -140,7 +140,7 @@ pub(super) enum ToPage {
     Moment(Moment),
     /// The page shows new frames again.
     Resumed,
-    /// What happened to the view since the last such message.
+    /// New entries of the view's timeline since the last message of this kind.
     Timeline { is_whole: bool, entries: Vec<TimelineEntry> },
     /// The answer to a request for a small picture: the frame follows if there is one.
     Thumbnail { at_ms: f64, is_kept: bool },

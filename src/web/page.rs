@@ -49,7 +49,7 @@ const SILENCE_ENDS_PAGE: Duration = Duration::from_secs(30);
 /// Close code of a page that another one of the same owner replaces.
 const REPLACED: u16 = 4001;
 
-/// How long such a page may take to hear of it.
+/// Time limit for telling a page that it is replaced.
 const REPLACED_LIMIT: Duration = Duration::from_millis(500);
 
 /// Close code of a page without the token.
@@ -58,7 +58,7 @@ const STRANGER: u16 = 4003;
 /// How often a page gets new small pictures, if there are any.
 const THUMBNAIL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// The protocol allows 123.
+/// Longest close reason in bytes; the protocol allows 123.
 const CLOSE_REASON_BYTES: usize = 120;
 
 /// Settings from the command line.
@@ -68,11 +68,11 @@ pub(super) struct Settings {
     pub(super) socket: PathBuf,
     /// The view that pages show first.
     pub(super) view: Option<ViewName>,
-    /// Pages may not steer.
+    /// Whether pages may not steer.
     pub(super) read_only: bool,
-    /// Pages need this token.
+    /// Token that pages need.
     pub(super) token: Option<AccessToken>,
-    /// What pages show in place of a daemon.
+    /// Recording that pages show in place of a daemon.
     pub(super) recording: Option<Arc<RecordedView>>,
     /// Makes recordings; absent in a build that cannot.
     pub(super) make_recording: Option<MakeRecording>,
@@ -399,7 +399,7 @@ impl Page {
         say(socket, &ToPage::Token { token }).await
     }
 
-    /// Sets a mask of the view's stream, or clears the one of that name without corners.
+    /// Sets a mask of the view's stream; a mask without corners clears the one of the same name.
     async fn mask(&mut self, mask: Mask, socket: &mut WebSocket) -> Result<(), Closing> {
         let Some(view) = &self.view else { return Ok(()) };
         match self.masks.change(view.stream(), mask) {
@@ -504,9 +504,9 @@ fn uniform_budget(frame: &DecodedFrame) -> (usize, u32) {
 enum PaneContent {
     /// The newest frame of its feed.
     Live,
-    /// A frame of the past; `reported` is what the page knows of it.
+    /// A past frame; `reported` is the moment that the page knows.
     Past { playhead: Box<Playhead>, reported: Option<Moment> },
-    /// Nothing: the page is paused, and there is no past of this pane.
+    /// Nothing: the page is paused, and no past frames of this pane are kept.
     Nothing,
 }
 

@@ -23,8 +23,8 @@ use foveate_stats::durations::HistogramCounts;
 /// Polling interval.
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// After this time all frames that were taken before a change of masks have arrived: the daemon answers a change once a masked frame is
-/// published, or after 5 s.
+/// Time within which all frames from before a change of masks arrive: the daemon answers a change once a masked frame is published, or after
+/// 5 s.
 const MASKS_SETTLE: Duration = Duration::from_secs(6);
 
 /// The newest report, as JSON.
@@ -192,7 +192,7 @@ pub(super) struct StreamReport {
 struct CostRates {
     #[serde(flatten)]
     stream: StreamRates,
-    /// From a frame in memory until all views had published.
+    /// Median time from a frame in memory until all views had published.
     step_p50_ms: Option<f64>,
     step_p99_ms: Option<f64>,
     /// Mean of each of its stages, by name.

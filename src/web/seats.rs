@@ -17,7 +17,7 @@ pub(super) enum Owner {
 }
 
 impl Owner {
-    /// Who is at the other end, `peer`, of a connection to `local`.
+    /// The owner of the other end, `peer`, of a connection to `local`.
     pub(super) fn of(peer: SocketAddr, local: SocketAddr) -> Self {
         let user = peer.ip().to_canonical().is_loopback().then(|| user_of(peer, local)).flatten();
         user.map_or(Self::Address(peer.ip().to_canonical()), Self::User)
@@ -107,7 +107,7 @@ fn in_hex(address: SocketAddr) -> String {
     format!("{}:{:04X}", words.collect::<String>(), address.port())
 }
 
-/// As IPv4, if it can be written so.
+/// The address as IPv4, if it is an IPv4 address in IPv6 form.
 fn as_v4(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }

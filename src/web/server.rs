@@ -25,7 +25,7 @@ use super::reports::LiveReports;
 use super::seats::{Owner, Seats};
 use super::thumbnails::Thumbnails;
 
-/// What connections may cost before they are pages.
+/// Limits of connections before they become pages.
 const LIMITS: HttpLimits = HttpLimits {
     connections: 128,
     exchange: Duration::from_secs(10),

@@ -84,14 +84,17 @@ pub(super) fn area(record: &TokenRecord, side: u32) -> u64 {
     u64::from(token.width(side)) * u64::from(token.height(side))
 }
 
-/// How cells of the small picture, source pixels and the texels of a token lie along one axis.
+/// Positions of the cells of the small picture, of source pixels and of the texels of a token along one axis.
 struct Axis {
-    /// Source pixels of the whole picture, and cells of the small one.
+    /// Source pixels of the whole picture.
     pixels: u32,
+    /// Cells of the small picture.
     cells: u32,
-    /// Where the token begins, and the source pixels and texels that it has.
+    /// First source pixel of the token.
     origin: i32,
+    /// Source pixels of the token.
     length: u32,
+    /// Texels of the token.
     texels: u32,
     /// First and count of the texels that are real.
     real: (u32, u32),

@@ -1195,7 +1195,7 @@ static void pause_us(long us) {
     nanosleep(&time, NULL);
 }
 
-// Moves whoever waits for a frame to a futex that nobody wakes, again and again.
+// Moves all waiters for a frame to a futex that nobody wakes, again and again.
 static void *steal_wakes(void *of) {
     struct robbery *robbery = (struct robbery *)of;
     while (!__atomic_load_n(&robbery->is_over, __ATOMIC_RELAXED)) {

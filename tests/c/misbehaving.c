@@ -232,7 +232,7 @@ static GstFlowReturn create(GstPushSrc *source, GstBuffer **buffer) {
     } else if (strcmp(self->deed, "shadow") == 0 && self->frames == GOOD_FRAMES + 1) {
         try_open("/etc/shadow");
     } else if (strcmp(self->deed, "scribble") == 0 && self->frames == GOOD_FRAMES + 1) {
-        // Mapped for good: whoever has the buffer sees what is written.
+        // Mapped for good, so that every holder of the buffer sees what is written.
         GstMapInfo *map = g_new(GstMapInfo, 1);
         GstMemory *memory = gst_memory_ref(gst_buffer_peek_memory(*buffer, 0));
         gst_memory_map(memory, map, GST_MAP_READWRITE);

@@ -1,4 +1,4 @@
-//! What a mask covers is in no frame that leaves a source, whoever else has its memory; and nothing else of a frame changes.
+//! Masks cover their area in every frame that leaves a source, even if others hold the memory of the frame; the rest stays unchanged.
 
 use std::sync::Arc;
 

@@ -163,7 +163,7 @@ fn real_clips_through_a_process_are_the_same() {
 
 #[test]
 fn pictures_of_decoders_through_a_process_are_not_copied() {
-    // Where a side is no multiple of 16, `jpegenc` reads whatever lies beyond the edge.
+    // Sides that are multiples of 16: with others `jpegenc` reads the memory beyond the edge.
     for (width, height) in [(640, 480), (144, 96)] {
         let caps = format!("video/x-raw,format=I420,width={width},height={height}");
         let source = format!("videotestsrc num-buffers=30 pattern=ball ! {caps} ! jpegenc");

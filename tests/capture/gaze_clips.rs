@@ -779,7 +779,7 @@ struct Run {
     view_count: usize,
     readers: Vec<Reader>,
     frame: TokenFrameBuf,
-    /// Of each view, the box of each token of the newest frame, and the first level that is no finer.
+    /// For each view, the box of each token of the newest frame, and the first level that is not finer than the token.
     tokens: Vec<Vec<(PixelBox, u32)>>,
 }
 

@@ -118,7 +118,7 @@ fn a_log_has_an_entry_where_the_gaze_changes() {
     for (view, [lines, ..]) in views.iter().zip(&logs) {
         let parsed = GazeLog::parse(&lines.join("\n")).unwrap();
         let repeated = parsed.entries.windows(2).filter(|pair| pair[0].gaze == pair[1].gaze);
-        // The other recorder and the masks begin anew.
+        // A later recorder and a change of masks repeat the gaze in the log.
         let repeated: Vec<_> = repeated.map(|pair| pair[1].frame).collect();
         let is_known = |frame: &u64| [LATE, 121, 161].contains(frame);
         assert!(repeated.iter().all(is_known), "{}: frames {repeated:?}", view.spec.policy);

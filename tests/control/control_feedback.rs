@@ -439,7 +439,7 @@ fn readers_share_refreshes_at_most_one_a_second() {
     first.look(Look::at(&main_view(), 1.0, 1.0)).unwrap();
     first.refresh(&main_view()).unwrap();
     second.refresh(&main_view()).unwrap();
-    assert!(scene.channel.takes_refresh(start_ns), "whoever steers");
+    assert!(scene.channel.takes_refresh(start_ns), "also from a client without the lease");
     assert!(!scene.channel.takes_refresh(start_ns + REFRESH_PAUSE_NS), "both were one");
 
     second.refresh(&main_view()).unwrap();
@@ -654,7 +654,7 @@ fn invalid_ego_motion_is_refused() {
         assert!(given == reason && error.contains(part), "{rotation}: {given} {error}");
     }
     assert_eq!(scene.heard(), None, "nothing of it arrives");
-    // The client in Rust sends nothing that JSON cannot say.
+    // The Rust client refuses a number that JSON cannot express.
     let wrong = Some([1.0, 0.0, f64::NAN, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0]);
     let look = Look { frame: Some(5), homography: wrong, ..Look::at(&main_view(), 1.0, 1.0) };
     let refused = refusal(scene.client().look(look));

@@ -1,5 +1,5 @@
-//! A subscription that has lost its daemon reconnects on request: nothing is read twice, and nothing that can
-//! still be read is lost.
+//! A subscription that has lost its daemon reconnects on request. It reads no frame twice, and every frame that the ring
+//! still holds.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;

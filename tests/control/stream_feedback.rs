@@ -52,13 +52,13 @@ fn an_expired_map_is_dropped_and_counted() {
         show(newest + 1, 1000);
         assert_eq!(late(), 2 * (round + 1));
     }
-    // Of ten seconds ago, and so old that its time is not known.
+    // A map of a frame that is ten seconds old, whose time is no longer known.
     (0..100).for_each(|number| show(300 + number, 12_000 + 10 * number));
     let ticket = inject(1, 60_000, EXTENT);
     show(400, 13_000);
     assert_eq!(late(), 5);
     assert!(client.settled(ticket).is_some(), "the waiting client gets an answer");
-    // Of another picture: as for all that is said of one.
+    // A map of a picture of another size is dropped, as all feedback about one is.
     inject(1, 60_000, Extent::new(65, 48));
     show(401, 13_010);
     assert_eq!(late(), 5);

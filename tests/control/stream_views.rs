@@ -55,7 +55,7 @@ fn an_unread_stream_rests_and_reports_it() {
     let mut random = Random(4);
     let mut frame = first_frame(&mut random);
     assert_eq!(shown.step(&frame, 1), StepOutcome::PublishedInNewSegments);
-    assert!((0..2).all(|index| shown.newest(index).is_some()), "whoever comes later finds a frame");
+    assert!((0..2).all(|index| shown.newest(index).is_some()), "a later reader finds a frame");
     for frame_seq in 2..=5 {
         move_on(&mut frame, 3, frame_seq, &mut random);
         assert_eq!(shown.step(&frame, frame_seq), StepOutcome::Unpublished);

@@ -138,7 +138,7 @@ fn auto_looks_at_what_is_needed_most(make: Make<'_>) {
     }
 }
 
-/// The detail is not kept for views that rest, and begins anew.
+/// The detail is dropped while all views rest, and then computed again.
 fn a_view_that_rested_follows_what_changed_meanwhile(make: Make<'_>) {
     let mut random = Random(34);
     let (extent, memory) = (Extent::new(640, 352), ConsumerMemory::None);

@@ -97,7 +97,7 @@ fn what_moves_on_and_on_does_not_keep_the_gaze(make: Make<'_>) {
     assert!(left.is_empty(), "{left:?} was not shown in 4 s");
 }
 
-/// What it looked at behind the mask is not told, in the very frame from which it is hidden.
+/// The first frame with a mask no longer shows where the view looked behind it.
 fn a_mask_takes_the_gaze_away_at_once(make: Make<'_>) {
     let hidden = PLACES[0];
     let picture = picture_of(&[hidden]);

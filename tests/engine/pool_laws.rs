@@ -1,4 +1,4 @@
-//! A pool does each part once and leaves no thread behind, whoever helps, and whatever panics.
+//! A pool does each part once and leaves no thread behind, with any number of helpers, and if parts panic.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -20,7 +20,7 @@ const UNTOUCHED: u32 = 0x1234_5678;
 fn only_the_tail_above_dirty_tiles_is_written() {
     with_gpu(|gpu| {
         let mut random = Random(1);
-        // Levels whose sizes are no multiples of 32 texels, odd ones, one column, and the most tiles there are in a row.
+        // Levels whose sizes are not multiples of 32 texels, odd sizes, one column, and the most tiles in a row.
         for (width, height) in
             [(1920, 1080), (1001, 700), (5, 5000), (Extent::SIDE_MAX, 33), (4096, 4096)]
         {

@@ -49,7 +49,7 @@ proptest! {
                     let (found, passed) = pairing.pair(at);
                     let found = found.copied();
                     dropped += passed;
-                    // Only the newest of them wait. Those before the one that an earlier frame got are no nearer to this one.
+                    // Only the newest pictures wait. Those before the picture of an earlier frame are farther from this frame.
                     let newest = arrived.len().saturating_sub(WAITING_MAX)..arrived.len();
                     let nearest = newest
                         .filter(|index| arrived[*index].round == at.round)

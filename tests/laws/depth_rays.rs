@@ -147,8 +147,8 @@ fn an_unknown_distortion_is_refused_unless_zero() {
     }
 }
 
-/// Behind the edge of a fisheye's picture there is nothing in front of the camera, and a polynomial beyond its turning point
-/// is no lens.
+/// Pixels beyond the edge of a fisheye's picture have no rays in front of the camera, and neither have pixels beyond the turning point
+/// of a polynomial.
 #[test]
 fn where_no_ray_arrives_there_are_no_bounds() {
     let source = Extent::new(640, 480);

@@ -433,14 +433,14 @@ fn a_saccade_is_obeyed_and_moves_no_more_than_it_must() {
     let moved = full_hd(vec![(1300.0, 700.0)]);
     let before = full_hd(vec![(500.0, 400.0)]).plan(&FOVEAL);
     let kept = Case { looked_at, ..moved.clone() }.plan(&FOVEAL);
-    let anew = moved.plan(&FOVEAL);
-    assert_eq!((moved.step_at(&kept, 1300, 700), moved.step_at(&anew, 1300, 700)), (1, 1));
+    let fresh = moved.plan(&FOVEAL);
+    assert_eq!((moved.step_at(&kept, 1300, 700), moved.step_at(&fresh, 1300, 700)), (1, 1));
     let place = |token: &Token| (token.x, token.y, token.sx);
     let places: HashSet<_> = before.tokens.iter().map(place).collect();
     let shared = |plan: &TokenPlan| {
         plan.tokens.iter().filter(|token| places.contains(&place(token))).count()
     };
-    assert!(shared(&anew) + 10 < shared(&kept), "{} {}", shared(&anew), shared(&kept));
+    assert!(shared(&fresh) + 10 < shared(&kept), "{} {}", shared(&fresh), shared(&kept));
 }
 
 #[test]

@@ -1,5 +1,4 @@
-//! A shift of a picture is found to a fraction of a texel, what moves by itself has no part in it, and nothing moves in a picture that
-//! stands still.
+//! The shift of a picture is found to a fraction of a texel, moving objects do not affect it, and a still picture has no motion.
 
 #![allow(clippy::cast_possible_truncation, reason = "shades of a test")]
 

@@ -28,10 +28,7 @@ fn depth_mm(number: u64) -> u16 {
 
 /// Two files are paired in the same way in every run, however fast each is decoded; the end of one does not end the other.
 #[test]
-#[expect(
-    clippy::too_many_lines,
-    reason = "two clips, and all that is said of each of their frames"
-)]
+#[expect(clippy::too_many_lines, reason = "two clips, and every property of each of their frames")]
 #[expect(clippy::cast_possible_truncation, reason = "a few pictures; depths as published")]
 fn files_are_paired_picture_by_picture() {
     let place = Place::new();

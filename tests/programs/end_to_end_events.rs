@@ -101,9 +101,9 @@ fn a_covered_camera_is_told_by_every_way() {
     daemon.stop();
 }
 
-/// The fixation that a client asks for is told to the subscribers of its view; and who has not asked for events gets none.
+/// Subscribers of a view are informed of a fixation that a client asks for; without `events` they get no events.
 #[test]
-fn a_fixation_that_was_asked_for_is_told() {
+fn a_requested_fixation_is_reported_as_an_event() {
     let place = Place::new();
     let daemon = place.daemon(CONFIG);
     let mut subscription = follow(&daemon, "dark/main");
@@ -158,13 +158,13 @@ fn follow(daemon: &Daemon<'_>, view: &str) -> Subscription {
 }
 
 fn first_event(subscription: &mut Subscription) -> SceneEvent {
-    let (mut frame, mut told) = (TokenFrameBuf::default(), Vec::new());
-    until("something is told", || {
+    let (mut frame, mut events) = (TokenFrameBuf::default(), Vec::new());
+    until("an event arrives", || {
         subscription.next_frame(&mut frame, Duration::from_millis(100)).unwrap();
-        told.extend(subscription.take_events());
-        !told.is_empty()
+        events.extend(subscription.take_events());
+        !events.is_empty()
     });
-    told.remove(0)
+    events.remove(0)
 }
 
 fn recorded(bytes: &[u8]) -> Vec<Recorded> {

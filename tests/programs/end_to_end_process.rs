@@ -168,7 +168,7 @@ fn no_source_process_survives_its_daemon() {
     }
 }
 
-/// What is a plugin's bug is its process's.
+/// A bug of a plugin affects its source process only, because the daemon does not load plugins.
 #[test]
 fn the_daemon_loads_no_plugin_of_source_processes() {
     let place = Place::new();

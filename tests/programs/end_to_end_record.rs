@@ -348,12 +348,12 @@ fn a_clock_step_while_recording_does_not_delay_replay() {
     let path = place.path("set.mcap");
     let mut again = plain_recorder(&path);
     let (page, info) = &held.segments[0];
-    again.segment(page.clone(), info.clone());
+    again.begin_segment(page.clone(), info.clone());
     let count = held.frames.len();
     assert!(2 < count);
     for (index, mut frame) in held.frames.into_iter().enumerate() {
         frame.head.stamp.capture_unix_ns += if index < count / 2 { 0 } else { 3_600_000_000_000 };
-        again.frame(frame, 0).unwrap();
+        again.record_frame(frame, 0).unwrap();
     }
     again.finish().unwrap();
     let replay = place.foveate(&["replay", path.to_str().unwrap(), "--at-once"]).finish();
@@ -448,9 +448,9 @@ fn a_recording_that_exists_is_not_overwritten() {
 }
 
 #[test]
-fn files_that_are_no_recording_are_refused() {
+fn files_that_are_not_recordings_are_refused() {
     let place = Place::new();
-    let text = place.write("text.mcap", b"This is no recording.");
+    let text = place.write("text.mcap", b"This is not a recording.");
     let short = place.write("short.mcap", b"hello");
     for (path, code, part) in [
         (text, 1, "cannot read"),
@@ -536,8 +536,8 @@ fn a_ring_that_is_too_large_is_not_made() {
     page[16..24].copy_from_slice(&(4096 + slot_count * stride).to_le_bytes());
     page[32..40].copy_from_slice(&stride.to_le_bytes());
     let mut recorder = plain_recorder(&path);
-    recorder.segment(page, info);
-    recorder.frame(held.frames[0].clone(), 0).unwrap();
+    recorder.begin_segment(page, info);
+    recorder.record_frame(held.frames[0].clone(), 0).unwrap();
     recorder.finish().unwrap();
     let replay = place.foveate(&["replay", path.to_str().unwrap(), "--at-once"]).finish();
     replay.assert_clean_exit(1);

@@ -19,7 +19,7 @@ const PASSWORD: (&str, &str) = ("CAMERA_PASSWORD", "MARKERs3cr3t:@ &%x");
 /// Everything that is asked of the log, GStreamer's included.
 const LOUD: [(&str, &str); 5] = [
     PASSWORD,
-    // What is taken apart at blanks and signs, as by a pipeline, is no longer what is hidden.
+    // A word without blanks and signs: parts that a pipeline splits at them would not be recognised as the secret.
     ("CAMERA_WORD", "MARKERs3cr3t-word"),
     ("RUST_LOG", "trace"),
     ("GST_DEBUG", "*:5,rtsp*:7,uri*:9,GST_PIPELINE:9"),
@@ -263,7 +263,7 @@ fn a_password_is_forgotten_with_the_last_stream_that_has_it() {
     assert!(logged("third").contains("OnlyOfThese"));
 }
 
-/// What operators see who bring streams, and set views, with passwords, and what the service manager is told meanwhile.
+/// What operators see who add streams, and set views, with passwords, and the messages to the service manager meanwhile.
 fn operated(place: &Place, notices: &UnixDatagram) -> Vec<String> {
     let bring = |name: &str, field: &str| {
         let text = format!("[[stream]]\nname = '{name}'\n{field}\n");

@@ -76,7 +76,7 @@ fn manual_pages_and_completions_are_those_of_the_command_line() {
         }
         let (kept, made) = (texts(&kept), texts(&made));
         let names = |texts: &BTreeMap<String, String>| texts.keys().cloned().collect::<Vec<_>>();
-        let how = format!("{WRITE}=1 cargo test --test programs manual writes {folder} anew");
+        let how = format!("`{WRITE}=1 cargo test --test programs manual` rewrites {folder}");
         assert_eq!(names(&kept), names(&made), "{how}");
         for (name, text) in &made {
             assert!(*text == kept[name], "{folder}/{name} is out of date: {how}");

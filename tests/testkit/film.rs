@@ -284,9 +284,9 @@ fn assert_places(record: &TokenRecord, token: Token, side: u32, source: Extent) 
 fn changed_tiles(old: &OwnedFrame, new: &OwnedFrame) -> Vec<bool> {
     let Extent { width, height } = new.extent;
     let columns = width.div_ceil(TILE_SIDE);
-    let alike = (old.extent, old.format) == (new.extent, new.format);
-    let mut changed = vec![!alike; (columns * height.div_ceil(TILE_SIDE)) as usize];
-    for y in (0..height).filter(|_| alike) {
+    let is_same_kind = (old.extent, old.format) == (new.extent, new.format);
+    let mut changed = vec![!is_same_kind; (columns * height.div_ceil(TILE_SIDE)) as usize];
+    for y in (0..height).filter(|_| is_same_kind) {
         for x in 0..width {
             if old.samples(x, y) != new.samples(x, y) {
                 changed[(y / TILE_SIDE * columns + x / TILE_SIDE) as usize] = true;

@@ -15,7 +15,7 @@ use foveate_core::geometry::tile::TILE_SIDE;
 use foveate_core::token::{DType, Normalisation, Outside, Rounding, TokenFormat};
 use foveate_gaze::relevance::features::{STROKE_MAX, STRONG, TileFeatures};
 
-/// Formats, widths, and a byte of a row that is no sample: the fourth of an RGB pixel, and the second luma of the last pair
+/// Formats, widths, and a byte of a row that is not a sample: the fourth of an RGB pixel, and the second luma of the last pair
 /// of an odd row of YUY2.
 pub const BYTES_WITHOUT_SAMPLES: [(PixelFormat, u32, usize); 4] = [
     (PixelFormat::Rgbx, 33, 4 * 32 + 3),

@@ -27,7 +27,7 @@ impl Thief {
         Self { futex: unsafe { &*word.cast() }, elsewhere: AtomicU32::new(0) }
     }
 
-    /// Moves whoever waits for a frame to a futex that nobody wakes.
+    /// Moves all waiters for a frame to a futex that nobody wakes.
     pub fn steal(&self) {
         let most = u32::try_from(i32::MAX).unwrap();
         futex::requeue(self.futex, futex::Flags::empty(), 0, most, &self.elsewhere).unwrap();

@@ -387,7 +387,7 @@ fn relevance_is_shown_where_it_is_not_the_same_as_everywhere() {
     let still = place.daemon(&config(STILL, "[stream.view.gaze]\npolicy = 'fixed'"));
     let web = Web::start(&place.socket(), &[]);
     let mut browser = opened(&web, "#view=camera/main&relevance");
-    assert_eq!(alphas(&mut browser), [0], "with a fixed gaze all places matter alike");
+    assert_eq!(alphas(&mut browser), [0], "with a fixed gaze all places matter equally");
     still.stop();
     browser.until("document.querySelector('figure').dataset.state === 'lost'");
     let moving = place.daemon(&config(BALL, "[stream.view.gaze]\npolicy = 'saliency'"));

@@ -1,4 +1,4 @@
-"""What a daemon publishes arrives on another machine, byte for byte, and what happens on the way is told."""
+"""Frames of a daemon arrive on another machine, byte for byte, and losses and restarts on the way are reported."""
 
 from __future__ import annotations
 

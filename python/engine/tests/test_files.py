@@ -1,4 +1,4 @@
-"""Folders and clips: every file by itself, every frame as the tool and the daemon make it."""
+"""Folders and clips: a result for each file, and the frames as the tool and the daemon make them."""
 
 from __future__ import annotations
 

@@ -76,8 +76,8 @@ def split(pictures: Sequence[Picture], share: float, seed: int) -> tuple[list[Pi
 def unlike(pictures: Sequence[Picture], others: Sequence[Picture]) -> list[Picture]:
     """The pictures whose group has no picture that is like one of the others."""
     signatures = np.array([other.signature for other in others], np.uint64)
-    alike = {picture.group for picture in pictures if (_bits(signatures, picture.signature) <= _ALIKE_BITS).any()}
-    return [picture for picture in pictures if picture.group not in alike]
+    duplicate_groups = {picture.group for picture in pictures if (_bits(signatures, picture.signature) <= _ALIKE_BITS).any()}
+    return [picture for picture in pictures if picture.group not in duplicate_groups]
 
 
 def read(path: Path, side: int) -> NDArray[np.uint8] | None:

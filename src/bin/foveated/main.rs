@@ -65,8 +65,8 @@ fn give_memory_back() {
     let _ = thread::Builder::new().name("memory".to_owned()).spawn(trim);
 }
 
-/// Takes standard input, a socket, and leaves nothing there, so that nothing else reads messages. Closes what was inherited beyond the
-/// standard descriptors: not all libraries have theirs closed when a program is started.
+/// Takes the socket from standard input and puts `/dev/null` in its place, so that nothing else reads messages. Closes descriptors that were
+/// inherited beyond the standard ones: not all libraries mark theirs as close-on-exec.
 #[expect(unsafe_code, reason = "nothing else closes descriptors that nobody owns")]
 fn taken_socket() -> io::Result<OwnedFd> {
     const FIRST: libc::c_uint = 3;

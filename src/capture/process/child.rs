@@ -26,7 +26,7 @@ const STOP_GRACE: Duration = Duration::from_millis(400);
 /// How long a process that has closed its end may take to be gone.
 const EXIT_GRACE: Duration = Duration::from_secs(2);
 
-/// What a source process must not inherit: it would answer for the daemon, or read its credentials.
+/// Environment variables that a source process must not inherit: it would answer for the daemon, or read its credentials.
 const CLEARED: [&str; 8] = [
     "NOTIFY_SOCKET",
     "WATCHDOG_USEC",
@@ -74,7 +74,7 @@ pub(super) struct SourceProcess {
 }
 
 impl SourceProcess {
-    /// Starts one for `stream`; the daemon's end of its socket comes with it.
+    /// Starts a process for `stream`, and returns it with the daemon's end of its socket.
     pub(super) fn start(stream: &str) -> Result<(Self, OwnedFd), ProcessError> {
         let failed = |error: io::Error| {
             let remedy = match error.kind() {
@@ -116,12 +116,12 @@ impl SourceProcess {
         self.reap(EXIT_GRACE)
     }
 
-    /// Ends it at once.
+    /// Kills the process at once.
     pub(super) fn kill(&mut self) -> Option<ExitStatus> {
         self.reap(Duration::ZERO)
     }
 
-    /// Its status, unless it had to be killed.
+    /// Waits for the process for at most `grace`, then kills it. Returns its status, unless it had to be killed.
     fn reap(&mut self, grace: Duration) -> Option<ExitStatus> {
         let _running = self.running.take()?;
         let deadline = Instant::now() + grace;
@@ -200,14 +200,14 @@ const LINES_PER_SECOND_MAX: u32 = 100;
 /// Most bytes of a line; longer ones are cut in parts.
 const LINE_BYTES_MAX: usize = 1024;
 
-/// What a process writes to its standard error, which becomes lines of the daemon's log.
+/// Relays the standard error of a process to the daemon's log, line by line.
 #[derive(Debug)]
 pub(super) struct ProcessLog {
     stream: String,
     pipe: Option<ChildStderr>,
     line: Vec<u8>,
     last: VecDeque<String>,
-    /// Start of the present second, and the lines written in it.
+    /// Start of the present second, and the lines of the process in that second.
     second: (Instant, u32),
 }
 

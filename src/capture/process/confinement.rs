@@ -1,4 +1,4 @@
-//! What a source process may do: the files that it may open, and the system calls that it may make.
+//! Confinement of a source process: the files that it may open, and the system calls that it may make.
 //!
 //! A source of an address, a file, a camera or the test scene may open what it names and what GStreamer needs. A `pipeline` may name any
 //! file, so it may read all but [`SECRETS`]. None may write a file, start a program, or reach into another process.
@@ -28,7 +28,7 @@ use crate::{SourceChoice, SourceSpec};
 use foveate_core::address::Server;
 use foveate_core::source::{ShorthandKind, Tls};
 
-/// What every source process may read: libraries and their data, and what resolving a name and checking a certificate needs.
+/// Files and folders that every source process may read: libraries and their data, and what resolving a name and checking a certificate needs.
 const SYSTEM: [&str; 33] = [
     "/usr",
     "/lib",
@@ -75,7 +75,7 @@ const SEARCH_PATHS: [&str; 6] = [
     "SSL_CERT_FILE",
 ];
 
-/// What no source process may read unless its source names it.
+/// Files and folders that no source process may read unless its source names them.
 const SECRETS: [&str; 12] = [
     "/etc/foveate/conf.d",
     "/etc/foveate/credentials",
@@ -91,7 +91,7 @@ const SECRETS: [&str; 12] = [
     "/run/secrets",
 ];
 
-/// How the names of what decoders open in `/dev` begin: of any machine, of GPUs, and of the decoders of boards.
+/// Beginnings of the names that decoders open in `/dev`: on any machine, of GPUs, and of the decoders of boards.
 const DECODERS: [&str; 26] = [
     "null",
     "random",
@@ -121,7 +121,7 @@ const DECODERS: [&str; 26] = [
     "hailo",
 ];
 
-/// What of `/dev` are folders of files, and not devices.
+/// Names in `/dev` of folders with files, not devices.
 const SHARED_MEMORY: [&str; 3] = ["hugepages", "mqueue", "shm"];
 
 /// Files, devices and sockets that a source process may open.
@@ -146,7 +146,7 @@ enum Sockets {
 }
 
 impl Reach {
-    /// What `spec` needs. GStreamer must have started, because it knows where its plugins are.
+    /// The reach that `spec` needs. GStreamer must have started, because it knows where its plugins are.
     fn of(spec: &SourceSpec) -> Self {
         let mut reach = Self::of_source(spec);
         let named = match (&spec.source, spec.kind()) {
@@ -169,7 +169,7 @@ impl Reach {
         reach
     }
 
-    /// What depends on the kind of the source.
+    /// The part of the reach that depends on the kind of the source.
     fn of_source(spec: &SourceSpec) -> Self {
         let decoders = || listed(Path::new("/dev"), is_of_decoder);
         match spec.kind().filter(|_| !spec.follow_addresses) {
@@ -255,7 +255,7 @@ pub struct Confinement {
 }
 
 impl Confinement {
-    /// What this kernel enforces: tried on a thread, which then ends.
+    /// The confinement that this kernel enforces: tried on a thread, which then ends.
     pub fn of_kernel() -> Self {
         let tried = thread::spawn(|| Self::of_thread(&Reach::default())).join();
         let tried = tried.ok().and_then(Result::ok);

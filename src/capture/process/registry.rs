@@ -37,7 +37,7 @@ pub(super) fn lock() -> Option<File> {
     }
 }
 
-/// Whether `folder` has a registry; the name of the processor is a part of that of the file.
+/// Whether `folder` has a registry, whose file name contains the name of the processor.
 fn has_registry(folder: &Path) -> bool {
     let mut names =
         fs::read_dir(folder).into_iter().flatten().flatten().map(|file| file.file_name());

@@ -130,7 +130,7 @@ fn a_frame_that_misses_one_masked_sample_is_refused() {
 }
 
 #[test]
-fn a_frame_has_masks_that_were_sent_and_never_earlier_ones_again() {
+fn a_frame_has_sent_masks_and_never_earlier_ones_again() {
     let mut scene = Scene::new(samples()[0]);
     let mut sent = SentMasks::new(5, [].into());
     sent.add(6, masks().into());

@@ -46,7 +46,7 @@ fn any_size_and_any_number_is_drawn() {
     }
 }
 
-/// So that what the daemon saves can be seen.
+/// The scene shows that the daemon does not process still tiles again.
 #[test]
 fn a_picture_differs_from_the_one_before_in_few_tiles() {
     let size = (1280, 720);

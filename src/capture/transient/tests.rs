@@ -164,7 +164,7 @@ fn losses_are_counted_by_what_an_operator_would_look_for() {
     }
 }
 
-/// Whether it passes for a pipeline that has evidence nothing, that is live, and that has delivered frames.
+/// Checks whether `error` is transient without evidence, for a live pipeline, and for one that has delivered frames.
 fn assert_passes(error: &CaptureError, expected: [bool; 3]) {
     let passes = ALL.map(|evidence| error.is_transient(&pipeline(), evidence));
     assert_eq!(passes, expected, "{error}");

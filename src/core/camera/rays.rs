@@ -1,4 +1,4 @@
-//! From pixels to rays, and back: where in front of the camera a box of pixels lies, and where in the picture a direction is.
+//! Rays of a camera: where in front of it a box of pixels lies, and where in the picture a direction is.
 
 use super::CameraFacts;
 use crate::geometry::region::PixelBox;
@@ -61,7 +61,7 @@ enum Lens {
 }
 
 impl Lens {
-    /// `None` if the distortion is not known here.
+    /// The lens with the distortion model `name`; `None` if the model is unknown.
     fn of(name: &str, coefficients: &[f64]) -> Option<Self> {
         if coefficients.iter().all(|coefficient| *coefficient == 0.0) && name != "equidistant" {
             return Some(Self::Straight);
@@ -196,8 +196,8 @@ impl Rays {
         self.lens.straightened([(u - cx - skew * bent_y) / fx, bent_y])
     }
 
-    /// Where in the plane of the source, in pixels, light arrives from a direction x, y, z in the optical frame. `None` from behind the
-    /// camera, and where the lens lets none through.
+    /// The place in the plane of the source, in pixels, where light arrives from a direction x, y, z in the optical frame. `None` for a
+    /// direction from behind the camera, and if the lens lets no light through from there.
     pub fn pixel_from(&self, [x, y, z]: [f64; 3]) -> Option<(f64, f64)> {
         if z <= 0.0 {
             return None;
@@ -220,8 +220,8 @@ impl Rays {
         Some((a * u + b * v + c, d * u + e * v + f))
     }
 
-    /// Bounds of the rays through a box of pixels. Exact without a distortion; with one, the least and greatest of 25 points of it,
-    /// spread evenly. `None` if the lens lets no ray through one of these, or the box is empty.
+    /// Bounds of the rays through a box of pixels. Exact without a distortion; with one, the bounds of the rays through 25 points,
+    /// spread evenly over the box. `None` if the lens lets no ray through one of the points, or the box is empty.
     pub fn through(&self, pixels: PixelBox) -> Option<RayBounds> {
         if pixels.is_empty() {
             return None;

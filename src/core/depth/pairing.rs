@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 /// Most depth pictures that wait for frames. Each holds a buffer of its pipeline.
 pub const WAITING_MAX: usize = 8;
 
-/// Frames without depth that are remembered, to notice that theirs comes late.
+/// Frames without depth that are remembered, to notice that their depth comes late.
 const UNPAIRED_MAX: usize = 8;
 
-/// A time that only grows, even if a clip starts over: then it is in the next round.
+/// A time that only grows: when a clip starts over, the next round begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment {
     /// Times that the clip has started over.
@@ -27,7 +27,7 @@ impl Moment {
 /// A larger step back in time is a restart of the source, not a few pictures out of order.
 const JUMP_NS: u64 = 500_000_000;
 
-/// Tells the rounds of a clip apart.
+/// Counts the rounds of a clip.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ClipRounds {
     /// The first and the last picture of the round; `None` before any.
@@ -35,8 +35,8 @@ pub struct ClipRounds {
 }
 
 impl ClipRounds {
-    /// The moment of the next picture, whose time is `ns`. A round begins with a time no later than that of the first picture of the
-    /// one before, or long before that of its last.
+    /// The moment of the next picture, whose time is `ns`. A round begins with a time that is no later than that of the
+    /// first picture of the round before, or long before that of its last picture.
     pub fn moment(&mut self, ns: u64) -> Moment {
         let (first_ns, at) = match self.pictures {
             None => (ns, Moment { round: 0, ns }),
@@ -93,8 +93,8 @@ impl<T> Pairing<T> {
         self.waiting.back().is_some_and(|newest| at <= newest.at)
     }
 
-    /// The picture nearest to a frame of `at`, the earlier of two; `None` if none is within the bound. Those before it are dropped,
-    /// as are those too old for this frame and so for all later ones; the number of them that no frame has taken comes with it.
+    /// The picture nearest to a frame of `at`, the earlier of two; `None` if none is within the bound. Drops the pictures before it, and
+    /// those too old for this frame and so for all later ones. Also returns how many of the dropped pictures no frame has taken.
     pub fn pair(&mut self, at: Moment) -> (Option<&T>, u64) {
         let mut dropped = 0;
         let is_over = |waiting: &WaitingPicture<T>| {

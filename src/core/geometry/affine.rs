@@ -14,14 +14,14 @@ impl Affine {
         (a * x + b * y + c, d * x + e * y + f)
     }
 
-    /// The same map of points in units that are `unit` times as large.
+    /// The map of the same points in units that are `unit` times as large.
     #[must_use]
     pub fn in_units_of(self, unit: f64) -> Self {
         let [a, b, c, d, e, f] = self.0;
         Self([a, b, c / unit, d, e, f / unit])
     }
 
-    /// First this, and then `next`.
+    /// The map that applies this one first, and then `next`.
     #[must_use]
     pub fn then(self, next: Self) -> Self {
         let [a, b, c, d, e, f] = self.0;

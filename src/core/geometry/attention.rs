@@ -47,14 +47,14 @@ pub enum AttentionError {
     NotFinite {
         /// Index of the weight.
         index: usize,
-        /// The value.
+        /// Value of the weight.
         value: f32,
     },
     /// A value is negative.
     Negative {
         /// Index of the weight.
         index: usize,
-        /// The value.
+        /// Value of the weight.
         value: f32,
     },
     /// All values over the image are 0.
@@ -178,7 +178,7 @@ impl AttentionMap {
         Weights { grid: self.grid, region: self.region, cells: &self.weights }
     }
 
-    /// The same without the cells that do not touch the image, which count for nothing.
+    /// The map without the cells that do not touch the image, which have no effect.
     #[expect(clippy::cast_possible_truncation, reason = "cells of a grid")]
     pub fn within(&self, image: Extent) -> Self {
         let Some(window) = self.as_weights().window(image) else { return self.clone() };

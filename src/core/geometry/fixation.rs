@@ -26,13 +26,13 @@ pub enum FixationReason {
     Look,
     /// The peak of a client's attention map.
     Attend,
-    /// The need of the view, weighed by saliency, led to it.
+    /// The need of the view, weighed by saliency.
     Saliency,
-    /// The weights of channels led to it.
+    /// The need of the view, weighed by channels.
     Relevance,
-    /// What the view needs most; it has just changed.
+    /// The need of the view, at a place that has just changed.
     Changed,
-    /// What the view needs most; it has not changed, and has not been seen yet, or not for a while.
+    /// The need of the view, at a place that has not changed, and has not been seen yet, or not for a while.
     Unseen,
 }
 
@@ -61,15 +61,15 @@ pub struct Fixation {
     pub x: f64,
     /// Pixels below the source's top edge.
     pub y: f64,
-    /// `frame_seq` of the first frame that was sampled around it.
+    /// `frame_seq` of the first frame that was sampled around the point.
     pub since_frame: u64,
-    /// Why it was chosen.
+    /// Why the point was chosen.
     pub reason: FixationReason,
-    /// How strongly the map asked for it when it was chosen, as a share of the map's greatest weight, above 0 to 1; 1 for a point.
+    /// How strongly a map asked for the point when it was chosen, as a share of the map's greatest weight, above 0 to 1; 1 for a point.
     pub weight: f32,
-    /// The box that somebody asked for, which the point is in, of whole pixels; `None` if it is a point.
+    /// The box around the point that somebody asked for, in whole pixels; `None` for a point alone.
     pub region: Option<Region>,
-    /// Share of the budget that somebody asked for, above 0 to 1; `None` for what the layout says.
+    /// Share of the budget that somebody asked for, above 0 to 1; `None` leaves it to the layout.
     pub share: Option<f64>,
 }
 
@@ -81,7 +81,7 @@ crate::object!(Fixation {
 impl Fixation {
     /// Checks numbers from JSON.
     fn check(&self) -> Result<(), &'static str> {
-        // Numbers beyond those of an f32 have become infinite, which JSON cannot say.
+        // Numbers beyond the range of an f32 have become infinite, which JSON cannot express.
         if !(0.0..=1.0).contains(&self.weight) {
             return Err("invalid `weight` (expected 0 to 1)");
         }
@@ -99,13 +99,13 @@ impl Fixation {
         Self { id: 1, x, y, since_frame: 1, reason, weight: 1.0, region: None, share: None }
     }
 
-    /// Whether its point or box comes before all else: a client asked for it, by a `look` or by a map that has its weight in one place.
+    /// Whether a client asked for the point or box, by a `look` or by a map with its weight in one place. It comes before all else.
     pub fn is_asked(&self) -> bool {
         self.region.is_some() || self.reason == FixationReason::Look
     }
 
-    /// Its target: the box between the middles of the outermost pixels of its region, or the point as a box without an area. So
-    /// what only touches the region is apart from it.
+    /// The target: the box between the middles of the outermost pixels of the region, or the point as a box without an area. A box
+    /// that only touches the region is therefore apart from the target.
     pub fn target(&self) -> Region {
         let point = Region { x0: self.x, y0: self.y, x1: self.x, y1: self.y };
         let inside = |Region { x0, y0, x1, y1 }: Region| Region {
@@ -152,8 +152,8 @@ pub fn is_share(share: f64) -> bool {
     0.0 < share && share <= 1.0
 }
 
-/// The fixations of a view, at least one, no two at the same place. A fovea keeps its place in the order for as long as it lasts,
-/// and until one before it ends.
+/// The fixations of a view, at least one, no two at the same place. A fixation keeps its place in the order until it, or one before it,
+/// ends.
 pub type Fixations = ArrayVec<Fixation, FOVEAE_MAX>;
 
 /// Places of fixations, in pixels.
@@ -162,7 +162,7 @@ pub type Points = ArrayVec<(f64, f64), FOVEAE_MAX>;
 /// Fixations and relevance of a view.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gaze {
-    /// The points.
+    /// The fixated points.
     pub fixations: Fixations,
     /// Relevance of each part of the image; `None` where all of it matters equally.
     pub relevance: Option<Arc<Relevance>>,
@@ -196,8 +196,8 @@ impl Gaze {
         asked.copied().max_by_key(|fixation| fixation.id)
     }
 
-    /// Why its first fixation was chosen, where a map chose all of them and weighs on the plan, too: not a client's `look`, and not a
-    /// fixed place. A plan keeps some of the one before that was made for the same reason, as maps flicker.
+    /// The reason of the first fixation, if a map chose all fixations and weighs on the plan, too: not for a client's `look`, and not for a
+    /// fixed place. Because maps flicker, a plan keeps a part of the plan before if both have the same leading reason.
     pub fn leading_reason(&self) -> Option<FixationReason> {
         let by_map = |fixation: &Fixation| {
             !matches!(fixation.reason, FixationReason::Policy | FixationReason::Look)

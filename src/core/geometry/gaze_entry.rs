@@ -30,7 +30,7 @@ crate::object!(GazeEntry {
 /// A relevance map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RelevanceEntry {
-    /// `frame_seq` of the frame that it was made from.
+    /// `frame_seq` of the frame that the map was made from.
     pub frame: u64,
     /// Columns and rows.
     pub grid: [u32; 2],

@@ -31,7 +31,7 @@ impl Patch {
         Self { level: self.level + 1, i: self.i / 2, j: self.j / 2 }
     }
 
-    /// Its children one level finer that contain a real pixel: one, two or four; none at level 0.
+    /// The children, one level finer, that contain a real pixel: one, two or four; none at level 0.
     pub fn children(self, grids: PatchGrids) -> impl Iterator<Item = Patch> + Clone {
         let finer = self.level.checked_sub(1).map(|level| (level, grids.level(level)));
         finer.into_iter().flat_map(move |(level, grid)| {

@@ -19,7 +19,7 @@ pub const REAL_SIDE_MAX: u32 = 4096;
 /// A rectangle of P x P texels, each over a box of source pixels.
 ///
 /// The token covers whole pixels: `P * sx + extra_width` columns from `x` on, and `P * sy + extra_height` rows from `y` on. Its step
-/// along an axis is a P-th of that.
+/// along an axis is a P-th of these pixels.
 ///
 /// If both extras are 0, texel (u, v) is the mean of the real source pixels in
 /// `[x + u * sx, x + (u + 1) * sx) x [y + v * sy, y + (v + 1) * sy)`, rounded once. Otherwise it is a mean of the texels of the pyramid
@@ -40,9 +40,9 @@ pub struct Token {
     pub extra_width: u8,
     /// Rows of source pixels beyond `P * sy`, below P.
     pub extra_height: u8,
-    /// What the layout says about it: its pyramid level, its ring, its window or its block.
+    /// Group of the token in its layout: the pyramid level, the ring, the window or the block.
     pub group: u16,
-    /// Index of the fixation that it belongs to.
+    /// Index of the fixation that the token belongs to.
     pub fovea: u16,
 }
 
@@ -240,7 +240,7 @@ impl Texels {
         texel(first)..texel(last + 1).max(texel(first))
     }
 
-    /// Those whose values the others repeat: the real ones; of a token that lies outside, the first.
+    /// The texels whose values the others repeat: the real ones, or the first if the token lies outside.
     pub fn distinct(self) -> Range<u32> {
         let real = self.real();
         if real.is_empty() { 0..1 } else { real }

@@ -93,7 +93,7 @@ impl Region {
         (0.5 * (self.x0 + self.x1), 0.5 * (self.y0 + self.y1))
     }
 
-    /// The same part of a picture that is wider and higher by the factors of `scale`.
+    /// The region of a picture that is wider and higher by the factors of `scale`.
     pub fn scaled(self, (x, y): (f64, f64)) -> Self {
         Self { x0: self.x0 * x, y0: self.y0 * y, x1: self.x1 * x, y1: self.y1 * y }
     }

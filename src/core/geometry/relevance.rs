@@ -18,12 +18,12 @@ pub struct RelevanceMap {
 pub struct Relevance {
     /// The weights.
     pub map: RelevanceMap,
-    /// `frame_seq` of the frame that it was made from.
+    /// `frame_seq` of the frame that the map was made from.
     pub frame_seq: u64,
 }
 
 impl RelevanceMap {
-    /// Least weight: treated as if 16 times farther from the fixation.
+    /// Least weight, of a part that is treated as if it were 16 times farther from the fixation.
     pub const MIN: f64 = 1.0 / 16.0;
     /// Greatest weight.
     pub const MAX: f64 = 16.0;
@@ -132,7 +132,7 @@ impl RelevanceMap {
     }
 }
 
-/// Those of `count` cells over `side` pixels that `[start, end)` touches.
+/// The cells, of `count` over `side` pixels, that `[start, end)` touches.
 #[expect(clippy::cast_possible_truncation, reason = "a cell index is below a u32 count")]
 fn cells(start: u32, end: u32, side: u32, count: u32) -> std::ops::Range<usize> {
     let scaled = |pixel: u32| u64::from(pixel) * u64::from(count);

@@ -20,7 +20,7 @@ impl IngestRule {
         self.is_first || self.threshold < largest || self.refreshed.contains(&index)
     }
 
-    /// Whether it is ingested and a sample changes by that.
+    /// Whether tile `index` is ingested and one of its resident samples changes.
     #[inline]
     pub fn changes(&self, index: usize, largest: u8) -> bool {
         self.is_first || 0 < largest && self.ingests(index, largest)

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::extent::Extent;
 use super::region::Region;
 
-/// The greatest share of an image that counts as one place of it.
+/// The greatest share of an image that counts as one place.
 pub const PLACE_MAX: f64 = 0.25;
 
 /// Weights of the cells of a grid over a box of source pixels. Cells that do not touch the image are ignored.
@@ -38,7 +38,7 @@ pub(super) struct CellWindow {
 }
 
 impl CellWindow {
-    /// Row-major indices of its cells in a grid of `width` columns.
+    /// Row-major indices of the window's cells in a grid of `width` columns.
     pub(super) fn indices(&self, width: usize) -> impl Iterator<Item = usize> {
         let Self { columns, rows } = self.clone();
         rows.flat_map(move |row| columns.clone().map(move |column| row * width + column))
@@ -46,8 +46,8 @@ impl CellWindow {
 }
 
 impl Weights<'_> {
-    /// The greatest cell (the first of several), refined to a fraction of it, always inside the image. `None` where no cell touches
-    /// the image, or none of those has any weight.
+    /// The place of the greatest weight (the first of several), located within its cell, always inside the image. `None` if no cell with a
+    /// weight touches the image.
     ///
     /// A bump wider than a cell is located to within half a cell; among connected cells that share the greatest weight, their
     /// centroid is taken.
@@ -269,7 +269,7 @@ fn neighbours(
     .filter(move |(column, row)| columns.contains(column) && rows.contains(row))
 }
 
-/// Those of `count` cells between `from` and `to` that `[start, end)` touches.
+/// The cells, of `count` between `from` and `to`, that `[start, end)` touches.
 fn touched(start: f64, end: f64, from: f64, to: f64, count: u32) -> Range<usize> {
     if end <= from || to <= start {
         return 0..0;

@@ -83,7 +83,7 @@ impl Default for FormatKeys {
 }
 
 impl From<FormatKeys> for TokenFormat {
-    /// Without a word about it, whole numbers are not normalised.
+    /// The format of the keys. By default, whole numbers are not normalised, and others as ImageNet.
     fn from(FormatKeys { patch, dtype, normalisation, outside, rounding }: FormatKeys) -> Self {
         let default =
             if dtype == DType::U8 { Normalisation::NONE } else { Normalisation::IMAGENET };

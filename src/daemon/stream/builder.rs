@@ -54,7 +54,7 @@ impl NewView {
 #[derive(Debug)]
 pub struct Replacement {
     pub(super) view: ServedView,
-    /// Without a ring if the stream had no frame yet.
+    /// The built view, without a ring if the stream had no frame yet.
     pub(super) built: View<Option<Writer>>,
 }
 
@@ -131,7 +131,8 @@ impl RingBuilder {
         Ok(())
     }
 
-    /// What a view of `spec` is built for, if the stream has what it publishes; `None` before the first frame.
+    /// The frames and the backend that a view of `spec` is built for; `None` before the first frame. Fails if the stream lacks something that
+    /// the view publishes.
     fn target_of(&self, spec: &ViewSpec) -> Result<Option<BuildTarget>, StreamError> {
         let target = self.target.lock().clone();
         self.check(spec, target.as_ref().map(|target| target.views.kind().extent))?;

@@ -103,17 +103,17 @@ pub(super) fn take_feedback(
     }
 }
 
-/// What a stream knows of the frames before.
+/// What a stream knows of the times and the motion of earlier frames.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MotionPath<'a> {
     pub(super) times: &'a FrameTimes,
-    /// When they arrived, instead of their stream time.
+    /// Arrival times of the same frames.
     pub(super) arrivals: &'a FrameTimes,
     /// Motions of the picture; `None` if no reader asks for them.
     pub(super) motions: Option<&'a Motions>,
 }
 
-/// Whether it is a map whose time is over at `at`, as that of a frame is that is not known any more.
+/// Whether the feedback is an injected map that has expired at `at`; so has every map of a frame that is no longer known.
 fn is_late(feedback: &Feedback, at: FrameTime, times: &FrameTimes) -> bool {
     let Feedback::Inject(injection) = feedback else { return false };
     times
@@ -251,7 +251,7 @@ impl Publisher {
         Ok(Some((writer.reader_fd().map_err(refused)?, writer.epoch())))
     }
 
-    /// Whether it publishes the frame of `at`, always true of the first one of a segment.
+    /// Whether the view publishes the frame of `at`; always true for the first frame of a segment.
     pub(super) fn takes(&mut self, at: FrameTime) -> bool {
         self.is_needed = 0 < self.renewals;
         if self.is_needed {
@@ -282,8 +282,8 @@ impl Publisher {
         self.shed_in_row
     }
 
-    /// Whether it leaves out the frame that it would [take](Self::takes), because the frame loop `is_late`. It never leaves out the
-    /// first of a segment, nor one that new masks need.
+    /// Whether the view skips a frame that it would [take](Self::takes), because the frame loop `is_late`. It never skips the first frame of
+    /// a segment, nor a frame that new masks need.
     pub(super) fn sheds(&mut self, is_late: impl Fn() -> bool) -> bool {
         let sheds = !self.is_needed && is_late();
         self.shed_in_row = if sheds { self.shed_in_row + 1 } else { 0 };

@@ -53,18 +53,18 @@ pub(super) struct Recovery {
     phase: RecoveryPhase,
     /// Changes of the backend's description.
     changes: u64,
-    /// `None` if it has nothing to do, or no thread could be started.
+    /// The thread that opens the GPU; `None` while there is nothing to do, or if it could not be started.
     worker: Option<GpuWorker>,
 }
 
-/// Times are arrivals of frames, CLOCK_MONOTONIC in nanoseconds.
+/// Phase of the recovery. Times are arrivals of frames, CLOCK_MONOTONIC in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 enum RecoveryPhase {
-    /// On the chosen backend; `since_ns` is when the stream returned to it, if it was lost before.
+    /// The stream is on the chosen backend; `since_ns` is when the stream returned to it, if it was lost before.
     Settled { since_ns: Option<u64> },
-    /// On the CPU, until the next attempt.
+    /// The stream is on the CPU until the next attempt.
     Pausing { until_ns: u64 },
-    /// On the CPU while the thread attempts to reopen the GPU.
+    /// The stream is on the CPU while the thread attempts to reopen the GPU.
     Trying { since_ns: u64, is_logged: bool },
 }
 
@@ -80,7 +80,7 @@ enum AttemptError {
 }
 
 impl Recovery {
-    /// For a stream on the chosen backend. `seed` sets the jitter of the pauses, so that streams do not all retry at once.
+    /// The recovery of a stream on the chosen backend. `seed` sets the jitter of the pauses, so that streams do not all retry at once.
     pub(super) fn new(stream: &str, counters: &Arc<StreamCounters>, seed: u64) -> Self {
         Self {
             stream: stream.to_owned(),

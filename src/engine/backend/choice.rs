@@ -263,7 +263,7 @@ impl StreamBackend {
         *self = Self { reopener: self.reopener.take(), ..Self::cpu(reason, &self.pool) };
     }
 
-    /// Whether its GPU is known to be lost, to this stream or another.
+    /// Whether the backend's GPU is known to be lost, to this stream or another.
     pub fn is_lost(&self) -> bool {
         #[cfg(feature = "vulkan")]
         return self.gpu.as_ref().is_some_and(|gpu| gpu.is_lost());
@@ -287,7 +287,7 @@ pub struct GpuReopener {
     /// The name that was asked for, if any.
     #[cfg(feature = "vulkan")]
     device: Option<String>,
-    /// Why that device was chosen.
+    /// Why the device was chosen.
     #[cfg(feature = "vulkan")]
     reason: String,
     #[cfg(feature = "vulkan")]

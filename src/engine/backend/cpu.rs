@@ -37,7 +37,7 @@ mod sent;
 /// Most parts that a stage is split into for the thread pool.
 const PARTS_MAX: usize = 16;
 
-/// With fewer dirty tiles, or tokens, one thread is faster than sharing the work.
+/// Fewest dirty tiles, or tokens, whose work is shared; with fewer, one thread is faster.
 const WORTH_SHARING: usize = 32;
 
 /// A pyramid in memory. Its level 0 is the resident copy, converted where a token needs it.

@@ -80,9 +80,9 @@ pub struct VulkanBackend {
 /// Where frames are compared with the resident copy.
 #[expect(clippy::large_enum_variant, reason = "there is one for each stream")]
 enum Comparison {
-    /// On the CPU, which uploads the tiles to ingest.
+    /// The CPU compares, and uploads the tiles to ingest.
     Host { detector: Detector, staging: TileStaging },
-    /// On the device, in the submission that updates the pyramid and samples.
+    /// The device compares, in the submission that updates the pyramid and samples.
     Device { frame: FrameStaging, detect: DetectPass },
 }
 

@@ -19,7 +19,7 @@ use crate::planes::weight_of;
 pub struct PictureTokens {
     /// The plane [`pixels`](foveate_core::plane::PIXELS), `[N, 3, P, P]`.
     pub pixels: Vec<u8>,
-    /// Where each token lies; their `changed_frame` is 1.
+    /// Records of the tokens, whose `changed_frame` is 1.
     pub records: Vec<TokenRecord>,
 }
 

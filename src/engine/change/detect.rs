@@ -18,7 +18,7 @@ use foveate_core::geometry::tile::TILE_SIDE;
 /// Most bands that the image is split into for the thread pool.
 pub const BANDS_MAX: usize = 16;
 
-/// With fewer tiles one thread is faster than sharing the work: about 10 us.
+/// Fewest tiles whose work is shared; with fewer, about 10 us of work, one thread is faster.
 const WORTH_SHARING: usize = 300;
 
 /// Compares the frames of one stream with its resident copy.
@@ -60,14 +60,15 @@ impl Detector {
     ///
     /// # Panics
     ///
-    /// If `frame` is of another kind than those that this was built for.
+    /// If `frame` is not of the kind that the detector was built for.
     pub fn compare(&mut self, frame: &FrameView<'_>, rule: &IngestRule) -> &[u8] {
         self.compare_and(frame, rule, std::iter::repeat(()), &|(), _, _| ()).0
     }
 
-    /// The same, and calls `then` after each row of tiles of which `rule` ingests some, while its samples are in the caches: with the
-    /// part of its band, which is [`band_rows`](Self::band_rows) rows high, the number of the row, and the runs of neighbouring
-    /// tiles to ingest, as columns. Also returns its share of the time, 0 to 1.
+    /// Does what [`compare`](Self::compare) does, and calls `then` after each row of tiles in which `rule` ingests some, while the samples
+    /// of the row are in the caches. The arguments of `then` are the part of the row's band, which is [`band_rows`](Self::band_rows) rows
+    /// high, the number of the row, and the runs of neighbouring tiles to ingest, as columns. Also returns the share of the time that
+    /// `then` took, 0 to 1.
     ///
     /// # Panics
     ///

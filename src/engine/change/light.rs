@@ -1,15 +1,15 @@
 //! Measures by how much lamps that flicker brighten and darken the picture.
 //!
 //! A lamp on mains of 50 or 60 Hz flickers at twice that, and beats with the rate of frames: the whole picture, or with a rolling
-//! shutter each band of rows, brightens and darkens several times a second. A copy of the picture taken at one moment of that is off by
-//! up to the whole swing at another, so a threshold of change has to bridge the swing as well as the noise.
+//! shutter each band of rows, brightens and darkens several times a second. A copy of the picture that was taken at one
+//! moment differs from the picture at another by up to the whole swing, so a threshold of change has to bridge the swing as well as the noise.
 //!
-//! - *Of a row of blocks* it takes the change of their means since the frame before, on which at least three quarters of the blocks
-//!   agree in sign: that of a block at the far quartile, less what noise adds there. Where things move they do not agree, and the
-//!   change counts as none, as one does that noise would explain.
-//! - *Of the last [`WINDOW`] frames* it takes the swing of the sum of these changes, if the sum has gone up and down by at least twice
+//! - *For a row of blocks* it takes the change of the means of the blocks since the frame before, if at least three quarters of the blocks
+//!   agree in its sign: the change of the block at the far quartile, less what noise adds there. Where things move the blocks do not
+//!   agree, and the change counts as none, as does a change that noise would explain.
+//! - *For the last [`WINDOW`] frames* it takes the swing of the sum of these changes, if the sum has gone up and down by at least twice
 //!   that much: light that comes and goes. A light that is switched, or a day that ends, does not return.
-//! - *Of the rows* it takes the lower median.
+//! - *For the picture* it takes the lower median of the rows.
 
 use foveate_core::frame::{FrameKind, FrameView};
 
@@ -57,12 +57,12 @@ impl LightSwing {
         Self { components: sites.map(|&sites| LightComponent::new(sites, kind)).collect() }
     }
 
-    /// Reads some blocks of `frame`, which is of the kind that this was built for; `sigma` is the noise of a sample.
+    /// Reads some blocks of `frame`, which is of the kind of the measurement; `sigma` is the noise of a sample.
     pub fn observe(&mut self, frame: &FrameView<'_>, sigma: f64) {
         self.components.iter_mut().for_each(|component| component.observe(frame, sigma));
     }
 
-    /// By how many steps of 8 bits the light brightens and darkens the picture; 0 if it does not come and go.
+    /// Steps of 8 bits by which the light brightens and darkens the picture; 0 if it does not come and go.
     pub fn steps(&self) -> f64 {
         let swings = self.components.iter().map(LightComponent::swing);
         f64::from(swings.max().unwrap_or(0)) / BLOCK_SAMPLES as f64

@@ -20,14 +20,14 @@ pub struct ChangeTracker {
     ingested: TileSet,
     /// For each tile, row by row, the `frame_seq` of the last frame that changed one of its resident samples.
     changed_frame: Vec<u64>,
-    /// For each tile, row by row, the largest difference that the next frame has where it equals the newest.
+    /// For each tile, row by row, the largest difference from the resident copy that the next frame has if it equals the newest.
     settled: Vec<u8>,
     /// Tiles with a sample that differs from the frame before.
     differing: usize,
     /// The newest frame that was noted.
     frame_seq: u64,
     started: bool,
-    /// Whether the next frame counts with every difference.
+    /// Whether every difference in the next frame counts, whatever the threshold.
     matches_next: bool,
 }
 

@@ -31,7 +31,7 @@ pub struct DepthPlanes {
     areas: Vec<PixelBox>,
     /// The rays of each token of the plan; `None` where they are unknown.
     bounds: Vec<Option<RayBounds>>,
-    /// What they were made from: the plan, by its first frame, and the picture.
+    /// What the planes were made from: the plan, by its first frame, and the depth picture.
     made_from: Option<(u64, DepthStamp)>,
     stamp: DepthStamp,
 }

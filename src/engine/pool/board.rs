@@ -1,4 +1,4 @@
-//! Where frame loops post stages and helpers find them. No locks, no allocation.
+//! The board on which frame loops post stages and helpers find them, without locks or allocation.
 //!
 //! A stage lies on the stack of the thread that posted it. Helpers reach it through a slot of the board, and only while
 //! they are counted in there; that thread, the *poster*, closes the slot, waits for the count to fall to 0, and only
@@ -130,7 +130,7 @@ impl Board {
     }
 }
 
-/// A stage that helpers can find. Once this is dropped, none of them refers to it.
+/// A stage that helpers can find. Once the guard is dropped, no helper refers to the stage.
 struct StageGuard<'a>(&'a StageSlot);
 
 impl<'a> StageGuard<'a> {

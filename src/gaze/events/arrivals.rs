@@ -42,7 +42,7 @@ const HIDDEN_SPEED: f64 = 0.05;
 /// An arrival beside another one that was reported within this time belongs to it.
 const TOGETHER_NS: u64 = 1_000_000_000;
 
-/// After a new scene nothing is new for so long: the background has to be learned.
+/// Time after a new scene in which nothing counts as new, because the background has to be learned.
 const LEARN_NS: u64 = 4_000_000_000;
 
 /// How far something may be from where it was, as a share of the longer side.
@@ -62,23 +62,24 @@ fn distance(one: PixelBox, other: PixelBox) -> u32 {
         + (one.y0 + one.y1).abs_diff(other.y0 + other.y1)
 }
 
-/// Something that is followed.
+/// An object that is followed.
 #[derive(Clone, Copy, Debug)]
 struct TrackedObject {
     /// Texels of the object.
     place: PixelBox,
     since: FrameTime,
-    /// When it had an area of its own last, and in how many frames.
+    /// When the object last had an area of its own.
     seen: FrameTime,
+    /// Frames in which the object had an area of its own.
     frames: u32,
-    /// Whether it was reported, or need not be.
+    /// Whether the object was reported, or need not be.
     is_known: bool,
     /// Time at which the object was reported.
     reported_at: Option<FrameTime>,
 }
 
 impl TrackedObject {
-    /// How long it may be hidden: no longer than it was seen, so that a fragment is forgotten at once.
+    /// How long the object may be hidden: no longer than it was seen, so that a fragment is forgotten at once.
     fn may_hide_ns(&self) -> u64 {
         HIDDEN_NS.min(self.seen.time_ns - self.since.time_ns)
     }
@@ -101,7 +102,7 @@ pub(super) struct Arrivals {
     /// Texels yet to be visited of the area that is being filled.
     waiting: Vec<usize>,
     things: ArrayVec<TrackedObject, THINGS_MAX>,
-    /// Since when the background is learned; `None` before the first frame.
+    /// The frame since which the background is learned; `None` before the first frame.
     learned_since: Option<FrameTime>,
 }
 

@@ -24,7 +24,7 @@ pub(super) struct Cut {
     pub(super) old: Vec<u8>,
     /// Whether the picture before can be compared.
     was_clear: bool,
-    /// Since when it may be one, and the frames since.
+    /// The frame of a possible cut, and the frames since.
     pending: Option<(FrameTime, u32)>,
     /// Whether the frame before was like the one before it.
     was_steady: bool,

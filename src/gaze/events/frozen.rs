@@ -17,7 +17,7 @@ const NOISY_FRAMES: f64 = 0.8;
 const FROZEN_MS: u32 = 5000;
 const LONGER: u64 = 4;
 
-/// As soon as a frame differs, it is over: milliseconds of a beginning and an end.
+/// Milliseconds that a beginning and an end must hold: none, because one different frame ends the event.
 const LEAST_MS: [u32; 2] = [0, 0];
 
 #[derive(Clone, Debug)]

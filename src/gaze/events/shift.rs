@@ -37,12 +37,12 @@ const MOVED: f64 = 0.6;
 const QUARTERS_MIN: usize = 3;
 const QUARTER_VOTES_MIN: u32 = 2;
 
-/// How long pictures are compared with the same one, unless it is this far away already, in texels.
+/// How long pictures are compared with the same key picture, and the shift in texels from which on another one is taken sooner.
 const KEY_NS: u64 = 2_000_000_000;
 const KEY_AWAY: i32 = 4;
 
-/// Milliseconds of a beginning and an end. Two frames begin it. It ends once nothing has moved for longer than a picture is kept: a slow camera needs all of that time
-/// to move by a texel.
+/// Milliseconds that a beginning and an end must hold. Two frames begin a shift. It ends once nothing has moved for longer than
+/// [`KEY_NS`], because a slow camera needs all of that time to move by a texel.
 const LEAST_MS: [u32; 2] = [1, 2500];
 
 #[derive(Clone, Debug)]
@@ -170,7 +170,7 @@ impl Shift {
     }
 }
 
-/// Where blocks start along a side, in the middle.
+/// Starts of the blocks along a side, which leave as much at either end.
 fn starts(side: usize) -> impl Iterator<Item = usize> {
     let count = side / BLOCK;
     let first = (side - count * BLOCK) / 2;
@@ -187,7 +187,7 @@ struct MatchedBlock {
 }
 
 impl MatchedBlock {
-    /// Whether it is inside the picture when shifted.
+    /// Whether the block is inside the picture when shifted.
     fn is_inside(self, (dx, dy): (i32, i32)) -> bool {
         let left = self.left.checked_add_signed(dx as isize);
         let top = self.top.checked_add_signed(dy as isize);
@@ -202,7 +202,7 @@ impl MatchedBlock {
         usize::from(right) + 2 * usize::from(low)
     }
 
-    /// Mean difference of a texel from those to its right and below.
+    /// Mean difference of a texel from its neighbours to the right and below.
     fn texture(self, luma: &[u8]) -> u32 {
         let mut sum = 0;
         for row in self.top..self.top + BLOCK - 1 {
@@ -216,7 +216,7 @@ impl MatchedBlock {
         sum / BLOCK_TEXELS / 2
     }
 
-    /// Where it came from, if that matches much better than its own place.
+    /// Where the block came from, if that place of the key picture matches much better than the block's own.
     fn shift(self, luma: &[u8], key: &[u8]) -> (i32, i32) {
         let Some(stays) = self.difference(luma, key, (0, 0), u32::MAX) else { return (0, 0) };
         if stays <= NOISE * BLOCK_TEXELS {

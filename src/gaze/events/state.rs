@@ -13,7 +13,7 @@ pub(super) struct Hysteresis {
     since: Option<FrameTime>,
     /// The strength of the signal when the event was reported.
     value: f64,
-    /// Since when the signal has said the opposite.
+    /// The frame since which the signal has been opposite to the state; `None` while it agrees.
     turning_since: Option<FrameTime>,
 }
 
@@ -56,13 +56,13 @@ impl Hysteresis {
         }
     }
 
-    /// Begins: it has held since `since`.
+    /// Begins the state, which has held since `since`, and returns its event.
     pub(super) fn begin(&mut self, now: FrameTime, since: FrameTime, value: f64) -> Event {
         (self.since, self.value, self.turning_since) = (Some(since), value, None);
         self.event(Phase::Began, now, since)
     }
 
-    /// Its beginning, told once more, if it holds.
+    /// The event of the state's beginning, reported once more, if the state holds.
     pub(super) fn present(&self, now: FrameTime) -> Option<Event> {
         Some(self.event(Phase::Began, now, self.since?))
     }

@@ -1,10 +1,10 @@
-//! Finest where the picture loses most to a coarser step.
+//! The layout `adaptive`: finest where the picture loses most to a coarser step.
 //!
 //! The tokens are leaves of a quadtree over the pyramid-aligned patch grid. It starts from the finest level whose patches number at most
 //! 45 % of the budget, so no place is ever more than about three times as coarse as the picture shrunk to the same number of tokens. A patch
-//! is worth the loss that its split saves, for each token that the split costs; where splits below it save more for each of theirs, they
-//! count as one with it, as fine print gains nothing until its own step is reached. Patches are split in the order of that worth until the
-//! budget is spent, or nothing is gained. What a client asked for comes before all else.
+//! is worth the loss that its split saves, for each token that the split costs; if splits below it save more
+//! for each of their tokens, all of them count as one split, as fine print gains nothing until its own step is reached. Patches are split in
+//! the order of their worth until the budget is spent, or nothing is gained. What a client asked for comes before all else.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -22,11 +22,11 @@ use foveate_core::geometry::region::{PixelBox, Region};
 
 pub mod demand;
 
-/// Most of the budget, as a share, for the patches that cover the picture before any is split. With finer ones less is left for fine print;
-/// by measurement.
+/// Most of the budget, as a share, for the patches that cover the picture before any is split. Finer patches leave less for fine print. The
+/// value was measured.
 const BASE_SHARE: f64 = 0.45;
 
-/// What a split gains counts so many times if the plan before had it, so that tokens stay in place.
+/// Factor of the gain of a split that the plan before had, so that tokens stay in place.
 const KEEPING: f64 = 2.0;
 
 /// Share of what is left of the budget for the box around a point that somebody asked for.

@@ -1,4 +1,4 @@
-//! As [`foveal`], but boxes may be halved along one axis: a line of text keeps its columns and gives up rows.
+//! The layout `directional`: as [`foveal`], but boxes may be halved along one axis: a line of text keeps its columns and gives up rows.
 //!
 //! Which axis is halved follows the structure tensor of the relevance map under the box (Bigün and Granlund, "Optimal orientation
 //! detection of linear symmetry", ICCV 1987): where relevance runs along x, so do the finer texels. Elsewhere, and where
@@ -51,7 +51,8 @@ impl Node {
 }
 
 /// The tokens: the picture once, at most `budget`. Ordered by log2 of the area of a texel, then from top to bottom and left to
-/// right. Around a box that somebody `asked` for, without an area for a point, no map weighs.
+/// right. If a
+/// client `asked` for a box, or for a point, which is a box without an area, relevance does not count.
 pub(super) fn tokens(request: &PlanRequest<'_>, e0_px: f64, asked: Option<Region>) -> Vec<Token> {
     let relevance = request.relevance.filter(|_| asked.is_none());
     let request = &PlanRequest { relevance, ..*request };

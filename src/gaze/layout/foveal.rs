@@ -50,7 +50,7 @@ pub(super) fn distance([along_x, along_y]: [(f64, f64); 2], to: Region) -> f64 {
     (dx * dx + dy * dy).sqrt()
 }
 
-/// What makes a leaf worth splitting.
+/// What decides which leaf of the tree is split next.
 #[derive(Clone, Copy, Debug)]
 pub struct Priority<'a> {
     /// Where the view looks, in pixels; clamped into the image and rounded to 1/16 pixel.
@@ -64,8 +64,8 @@ pub struct Priority<'a> {
 }
 
 impl Priority<'_> {
-    /// Side in pixels * magnification * relevance, at the distance from the nearest fixation to the patch; without relevance for those
-    /// that somebody asked for. A patch is never above the patch that it is a child of.
+    /// Priority of a patch: side in pixels * magnification * relevance, at the distance from the nearest fixation to the patch. Near requested
+    /// fixations it leaves out relevance. A child is never above its parent.
     pub fn of(&self, patch: Patch, grids: PatchGrids) -> f64 {
         let side = f64::from(patch.side_px(grids.patch_side()));
         let extent = grids.shape().extent();
@@ -161,8 +161,8 @@ pub fn root_level(grids: PatchGrids, budget: usize, coarsest: Option<u32>) -> u3
     coarsest.map_or(few, |coarsest| few.min(coarsest.max(grids.finest_level_within(budget))))
 }
 
-/// By which factor a patch that was split in the plan before is preferred over one that was not: half a level. With a whole one,
-/// too little is left for what moves; see docs/data/pursuit.txt.
+/// Factor of the priority of a patch that was split in the plan before: half a level. With a whole level too little of the budget
+/// is left for moving objects; see docs/data/pursuit.txt.
 pub const KEEPING: f64 = std::f64::consts::SQRT_2;
 
 /// The patches that were split in a plan.

@@ -92,7 +92,7 @@ fn share_out(total: usize, quotas: &mut [usize]) -> bool {
 /// A grid of squares.
 #[derive(Clone, Copy, Debug)]
 struct Grid {
-    /// Where it begins; 0 until a block has its place.
+    /// Left and top edge in source pixels; 0 until the block has its place.
     x: u32,
     y: u32,
     /// Side of a square, in pixels.
@@ -123,7 +123,7 @@ impl Grid {
     }
 }
 
-/// What of the budget goes where before anything is left out: the base, and the most tokens of the block of each fixation.
+/// How the budget is divided before tokens under blocks are left out: the base, and the most tokens of the block of each fixation.
 fn divided(inset: &Inset, request: &PlanRequest<'_>) -> (Grid, Vec<usize>) {
     let PlanRequest { patch_side, budget, fixations, .. } = *request;
     let extent = request.shape.extent();
@@ -197,7 +197,7 @@ fn base(extent: Extent, patch_side: u32, budget: usize) -> Grid {
     Grid { x: 0, y: 0, side, columns, rows }
 }
 
-/// The plan with blocks of these quotas.
+/// The plan whose block around each fixation has at most the quota of the fixation in tokens.
 fn assembled(inset: &Inset, request: &PlanRequest<'_>, base: Grid, quotas: &[usize]) -> Vec<Token> {
     let PlanRequest { patch_side, fixations, .. } = *request;
     let extent = request.shape.extent();
@@ -347,7 +347,7 @@ fn with_margin(region: PixelBox, margin: u32, extent: Extent) -> PixelBox {
     }
 }
 
-/// With more columns and rows, within the quota and no more than cover the picture.
+/// The grid with more columns and rows, within the quota and no more than cover the picture.
 fn grown(grid: Grid, quota: u32, extent: Extent) -> Grid {
     let most = extent.in_cells(grid.side);
     let Grid { mut columns, mut rows, .. } = grid;

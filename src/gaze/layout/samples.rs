@@ -26,7 +26,7 @@ pub struct Samples {
     /// The file that it was read from.
     #[serde(rename = "table", default)]
     pub file: PathBuf,
-    /// Its rows; a configuration that was read has at least one.
+    /// Rows of the table; a configuration that was read has at least one.
     #[serde(skip)]
     pub rows: Arc<[Sample]>,
 }

@@ -167,8 +167,8 @@ fn biweight(distance: f64) -> f64 {
     rest * rest
 }
 
-/// One round of weighted least squares around the fit that the votes have these distances from. With an infinite `prior`, of the shift
-/// alone.
+/// One round of weighted least squares, around the fit from which the votes have these distances. With an infinite `prior`, it fits the
+/// shift alone.
 fn round_of(votes: &[Vote], distances: &[f64], reach: f64, prior: f64) -> Option<Fit> {
     let mut rows = [[0.0; 7]; 6];
     for (vote, distance) in votes.iter().zip(distances) {

@@ -130,7 +130,7 @@ fn mean_difference(
     sum / count as f32
 }
 
-/// In eight lanes: a single running sum would be bound by its latency.
+/// Sum of capped differences of a row, in eight lanes, because a single running sum would be bound by its latency.
 fn row_difference(now: &[f32], before: &[f32]) -> f32 {
     let capped = |now: &f32, before: &f32| (now - before).abs().min(DIFFERENCE_MAX);
     let ((chunks, rest), (origins, other)) = (now.as_chunks::<8>(), before.as_chunks::<8>());
@@ -180,7 +180,7 @@ pub(super) fn matched(
 /// No shift.
 const NONE: (f32, f32) = (0.0, 0.0);
 
-/// The one that leaves less; of equals the first.
+/// The match that leaves less difference; of equal ones the first.
 fn better(first: Match, second: Match) -> Match {
     if second.left < first.left { second } else { first }
 }
@@ -195,7 +195,7 @@ struct Block<'a> {
 }
 
 impl Block<'_> {
-    /// What was at the origin of the block, if it moved by (`dx`, `dy`).
+    /// What the picture before shows where the block came from if it moved by (`dx`, `dy`).
     fn origin(&self, (dx, dy): (f32, f32)) -> Window {
         self.before.window(self.at, (-dx, -dy))
     }
@@ -264,7 +264,8 @@ fn left(target: &Window, origin: &Window) -> f32 {
     mean(&sums)
 }
 
-/// The same of a window and those that begin in each column of `texels`. The levels of texels are quarters, so the sums are exact, in any
+/// The difference left between a window and each of the windows that begin in a column of `texels`. The levels of texels are quarters, so
+/// the sums are exact, in any
 /// order, up to a mean of 29 000.
 fn lefts(target: &Window, texels: &[[f32; SEARCHED_ROW]]) -> [f32; LANES] {
     let mut sums = [0.0; LANES];

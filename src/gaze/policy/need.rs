@@ -24,7 +24,7 @@ pub struct NeedPolicy {
     weigher: Weigher,
     /// Attention of consumers; `None` if they do not decide.
     attention: Option<Attention>,
-    /// What foveae of other policies look at, in pixels.
+    /// Places where foveae of other policies look, in pixels.
     avoided: Points,
     /// Whether masks have changed since anything was weighed.
     is_outdated: bool,
@@ -44,7 +44,7 @@ impl NeedPolicy {
         Self { parameters, state, weigher, attention: None, avoided, is_outdated: false }
     }
 
-    /// The same, for as long as no consumer attends to anything.
+    /// Lets the attention of consumers decide; the policy chooses while no consumer attends to anything.
     pub(crate) fn attending(self, extent: Extent) -> Self {
         Self { attention: Some(Attention::new(self.parameters, extent)), ..self }
     }

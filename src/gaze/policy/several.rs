@@ -22,26 +22,27 @@ pub struct PolicyGroup {
     pub name: FoveaPolicy,
 }
 
-/// Each policy moves its own foveae, and those that look around by themselves keep away from what the others look at.
+/// Each policy moves its own foveae. A policy that chooses places itself avoids the places where the other policies look.
 ///
-/// Its fixations are those of the first policy, then those of the next, numbered in one sequence. Where two are at the same place,
-/// the first is looked at. Relevance is that of the first policy that has any.
+/// The gaze has the fixations of the first policy, then those of the next, numbered in one sequence. Of two fixations at the same
+/// place, the first is kept. Relevance is that of the first policy that has any.
 #[derive(Debug)]
 pub struct PolicyGroups {
     groups: Vec<PolicyGroup>,
     gaze: Gaze,
     /// Foveae of the gaze.
     foveae: Foveae,
-    /// Foveae of the frame before.
+    /// Foveae of the gaze in the frame before.
     before: Foveae,
-    /// The greatest id up to the frame before.
+    /// The greatest id of a fixation up to the frame before.
     last_id: u64,
     at: FrameTime,
 }
 
-/// A fixation, and the group that it is of with its id there.
+/// A fixation of the gaze, and where it comes from.
 #[derive(Clone, Copy, Debug)]
 struct Fovea {
+    /// Index of its group, and the id of the fixation in that group.
     own: (usize, u64),
     fixation: Fixation,
 }
@@ -49,7 +50,7 @@ struct Fovea {
 type Foveae = ArrayVec<Fovea, FOVEAE_MAX>;
 
 impl PolicyGroups {
-    /// From policies that begin with the frame of `at`, together of at most [`FOVEAE_MAX`] foveae.
+    /// Joins policies that begin with the frame of `at` and together have at most [`FOVEAE_MAX`] foveae.
     pub fn new(groups: Vec<PolicyGroup>, at: FrameTime) -> Self {
         let gaze = Gaze::clone(groups[0].policy.gaze());
         let (foveae, before) = (Foveae::new(), Foveae::new());
@@ -94,7 +95,7 @@ impl PolicyGroups {
         self.foveae = foveae;
     }
 
-    /// What the foveae of the other policies look at.
+    /// Where the foveae of the groups other than `index` look.
     fn places_but(&self, index: usize) -> Points {
         let others = self.groups.iter().enumerate().filter(|(other, _)| *other != index);
         others.flat_map(|(_, group)| group.policy.gaze().points()).collect()

@@ -35,7 +35,7 @@ pub struct Injection {
 pub enum InjectionError {
     /// The name is not one that a channel may have.
     Name(String),
-    /// It is the name of a channel that is computed.
+    /// The name is that of a computed channel.
     Computed(String),
     /// The number of values differs from the number of cells.
     Count {
@@ -168,7 +168,7 @@ impl Injection {
         self.ttl_ms
     }
 
-    /// Whether its time is over at `now_ns`, if its frame is of `made_ns`: both in stream time.
+    /// Whether the map has expired at `now_ns`, if its frame is of `made_ns`: both in stream time.
     pub fn is_over(&self, made_ns: u64, now_ns: u64) -> bool {
         u64::from(self.ttl_ms) * 1_000_000 <= now_ns.saturating_sub(made_ns)
     }

@@ -58,7 +58,7 @@ pub struct Scene {
     tiles: u32,
     /// Channel by channel, in the order of [`CHANNELS`]; cells row by row.
     computed: Vec<Vec<f32>>,
-    /// Sampled on the grid, by name.
+    /// Injected maps by name, sampled on the grid.
     injected: BTreeMap<String, Injected>,
     /// Whether each cell has changed in the frame that is taken in.
     changed: Vec<bool>,
@@ -68,9 +68,9 @@ pub struct Scene {
     seen_ns: Vec<Option<u64>>,
     /// How finely each cell is sampled by the plan of the frame before.
     fineness: Vec<f32>,
-    /// The share of each cell that is seen by that plan.
+    /// The share of each cell that the plan of the frame before shows finely.
     sight: Vec<f32>,
-    /// The plan that these are of.
+    /// The plan of `fineness` and `sight`.
     plan: Option<TokenPlan>,
     /// `frame_seq` and time of the frame that was absorbed last; frame 0 before any.
     absorbed: (u64, u64),
@@ -96,7 +96,7 @@ struct Injected {
 }
 
 impl Scene {
-    /// Before the first picture of a source of `extent`.
+    /// The scene of a source of `extent`, before its first picture.
     pub fn new(extent: Extent) -> Self {
         let (grid, cell_px) = cells_of(extent);
         let zeros = vec![0.0; grid.area()];
@@ -397,8 +397,8 @@ impl Scene {
         }
     }
 
-    /// How finely the tokens of a plan sample each cell, and which share of it is seen by them: those with a step below 2, and the
-    /// finest ones.
+    /// Notes how finely the tokens of a plan sample each cell, and which share of it is under tokens that show it finely: tokens with a step
+    /// below 2, and the finest of the plan.
     fn take_plan(&mut self, plan: &TokenPlan) {
         let (cell, patch_side) = (self.cell_px(), plan.patch_side);
         let longer = |token: &Token| token.width(patch_side).max(token.height(patch_side));

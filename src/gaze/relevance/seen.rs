@@ -12,7 +12,7 @@ pub struct Seen<'a> {
     pub coarse: &'a CoarseLevel,
     /// `frame_seq` of the frame.
     pub frame_seq: u64,
-    /// What moved up to the frame, if it is known.
+    /// Motion of the picture up to the frame, if it is known.
     pub motion: Option<&'a Motions>,
     /// Tiles of the frame; `None` if no policy reads them.
     pub tiles: Option<SeenTiles<'a>>,
@@ -25,18 +25,18 @@ pub struct Seen<'a> {
 pub struct SeenTiles<'a> {
     /// Features of each tile.
     pub features: &'a [TileFeatures],
-    /// `frame_seq` of the last frame that changed it.
+    /// For each tile, `frame_seq` of the last frame that changed it.
     pub changed_frame: &'a [u64],
     /// Luma of black: 16 in limited range, else 0.
     pub black: u8,
 }
 
-/// Which parts of a frame somebody wants to [see](Seen).
+/// Parts of a frame that somebody [reads](Seen).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FrameParts {
-    /// The coarse level, and what moved up to the frame.
+    /// Whether the coarse level and the motion are read.
     pub coarse: bool,
-    /// The tiles.
+    /// Whether the tiles are read.
     pub tiles: bool,
 }
 

@@ -31,13 +31,13 @@ pub(super) struct Aligned {
 /// A place between four texels.
 #[derive(Clone, Copy, Debug)]
 struct Bilinear {
-    /// Their indices.
+    /// Indices of the four texels.
     texels: [usize; 4],
-    /// How far it is from the left ones to the right ones, and from the upper to the lower ones, 0..1.
+    /// Position of the place between the left and the right texels, and between the upper and the lower ones, 0..1.
     parts: [f32; 2],
 }
 
-/// Where the texels of a row lie in another picture: [`Aligned`] fills it.
+/// Places of the texels of a row in another picture, which [`Aligned`] fills in.
 #[derive(Clone, Debug)]
 pub(super) struct RowPlaces {
     runs: Vec<Run>,
@@ -67,7 +67,7 @@ impl RowPlaces {
         self.runs.iter().map(|Run { samples, near }| (samples.clone(), *near))
     }
 
-    /// How far the places of samples are from the left ones to the right ones of those around them, and downwards.
+    /// Positions of the places of samples between the texels around them, across and down, as in [`Bilinear`].
     pub(super) fn parts(&self, samples: Range<usize>) -> [&[f32]; 2] {
         [&self.across[samples.clone()], &self.down[samples]]
     }

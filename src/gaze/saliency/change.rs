@@ -24,7 +24,7 @@ const HALF_CHANGE: f32 = 40.0;
 /// Mean difference over the picture, in levels of 256, that counts as a scene cut.
 const CUT: f32 = 30.0;
 
-/// Background model. It is moved along with the picture, if the camera moves; what comes into sight is unknown at first, a NaN.
+/// Background model. It moves along with the picture if the camera moves; what comes into sight is unknown at first, a NaN.
 #[derive(Clone, Debug)]
 pub(crate) struct Background {
     aligned: Aligned,
@@ -36,7 +36,7 @@ pub(crate) struct Background {
     /// Whether the picture that is absorbed next was found to be of another scene.
     is_cut: bool,
     places: RowPlaces,
-    /// Of the samples of a row: distance from what is known, and its excess over what is usual.
+    /// For the samples of a row: the distance from the model, and the excess of that distance over the usual one.
     row: [Vec<f32>; 2],
 }
 
@@ -151,7 +151,8 @@ impl Background {
         }
     }
 
-    /// The same where the model is shifted by fractions of a texel: values between those of the model's texels around a place do not count as change.
+    /// Measures change where the model is shifted by fractions of a texel. A value between the model's texels around its place does not count
+    /// as change.
     fn moved_change_into(&mut self, samples: &[u8], change: &mut [f32]) -> bool {
         let (mut difference, mut count) = (0.0, 0.0);
         let Self { aligned, level, unrest, places, row: [offs, excesses], .. } = self;
@@ -221,7 +222,7 @@ fn add_in_lanes(sums: &mut [f32; LANES], values: &[f32]) {
     }
 }
 
-/// By how much a distance exceeds what is usual; 0 for NaN.
+/// The excess of a distance over the usual one; 0 for NaN.
 #[inline(always)]
 fn excess_of(off: f32, unrest: f32) -> f32 {
     let excess = off - NOISE - USUAL_FACTOR * unrest;
@@ -235,8 +236,8 @@ fn change_of(excesses: &[f32; 3]) -> f32 {
     excess / (excess + HALF_CHANGE)
 }
 
-/// How far samples are from the levels around their places, and by how much that exceeds what is usual around them. The distance is NaN
-/// where one of the levels is.
+/// Measures the distance of samples from the levels around their places, and the excess of the distance over the usual one there. The
+/// distance is NaN where one of the levels is NaN.
 #[inline(always)]
 fn measure_moved(
     samples: &[u8],

@@ -22,15 +22,17 @@ const NOISE: f32 = 1.0;
 pub(super) struct Contrast {
     width: usize,
     height: usize,
-    /// The picture that the maps are of; empty before any. Much of a still scene is decided by the same picture.
+    /// The picture that the maps were made from; empty before any. In a still scene many decisions use the same picture.
     seen: Vec<[u8; 3]>,
     /// Summed-area table: at (column, row) the sums over all texels left of and above; one column and row more than texels.
     sums: Vec<Features>,
     /// Contrast of each texel, by feature.
     maps: [Vec<f32>; FEATURES],
-    /// Of one row: sums over box columns; means of centres and of surrounds; contrast.
+    /// Sums over the columns of boxes, for one row.
     strip: Vec<Features>,
+    /// Means of centres and of surrounds, for one row.
     means: [Vec<[f32; 4]>; 2],
+    /// Contrast of one row.
     row: Vec<[f32; 4]>,
 }
 

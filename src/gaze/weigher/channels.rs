@@ -21,7 +21,7 @@ use foveate_core::geometry::tile::TileSet;
 /// Scorer and weights of a view.
 #[derive(Clone, Debug)]
 pub(crate) struct Scoring {
-    /// What makes a score of the channels; `None` where clients decide which channels count.
+    /// Computes a score from the channels; `None` if only channels count to which clients gave weights.
     pub(crate) scorer: Option<Arc<Scorer>>,
     /// Weights of channels, which add to the scorer's result.
     pub(crate) weights: BTreeMap<String, f32>,
@@ -49,7 +49,7 @@ pub(crate) struct ChannelWeigher {
 }
 
 impl ChannelWeigher {
-    /// Before the first picture of a source of `extent`.
+    /// A weigher for a source of `extent`, before its first picture.
     pub(crate) fn new(
         scoring: Scoring,
         publishes: bool,

@@ -54,7 +54,7 @@ pub(crate) struct SaliencyWeigher {
 }
 
 impl SaliencyWeigher {
-    /// Before the first picture of a source of `extent`.
+    /// A weigher for a source of `extent`, before its first picture.
     pub(crate) fn new(parameters: GazeParameters, extent: Extent, foveae: usize) -> Self {
         let level = CoarseLevel::level_of(PyramidShape::new(extent));
         Self {
@@ -140,7 +140,7 @@ impl SaliencyWeigher {
         self.choose_inhibited(self.saliency.map().to_vec(), avoided, state, reason);
     }
 
-    /// The same by the weights of cells of the picture. Within a cell the most salient place is looked at, not the middle.
+    /// Chooses fixations by the weights of cells of the picture. A fixation goes to the most salient place of its cell, not to the middle.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "cells of a grid")]
     pub(super) fn choose_by(
         &mut self,

@@ -13,12 +13,12 @@ use foveate_core::{names, object};
 pub struct Look {
     /// The view.
     pub view: ViewName,
-    /// 1 to 8, and at most as many as the view has foveae: pixels right of the source's left edge and below its top edge, or
-    /// fractions of its width and height. None with a box.
+    /// 1 to 8 points, and at most as many as the view has foveae, in source pixels from the top left, or in fractions of its
+    /// width and height. Empty with a box.
     pub points: Vec<(f64, f64)>,
-    /// The box to look at, in the same units: sharp all over it, as far as the budget goes.
+    /// The box to look at, in the units of the points. It is sharp all over, as far as the budget goes.
     pub region: Option<Region>,
-    /// The share of the budget that is spent on it, above 0 to 1, with the layout `inset`; without it, as the layout says.
+    /// Share of the budget that is spent on the points or the box, above 0 to 1, with the layout `inset`; without it, the layout decides.
     pub share: Option<f64>,
     /// Whether the points, or the box, are fractions, 0 to 1.
     pub normalised: bool,
@@ -33,8 +33,8 @@ pub struct Look {
     /// The client's ego motion since `frame`, which is then needed: 3 x 3 numbers, row by row, that take (x, y, 1) in source pixels of that
     /// frame to source pixels of now, times any factor. Not with `rotation`.
     pub homography: Option<[f64; 9]>,
-    /// The same as a quaternion x, y, z, w of length 1 that takes a direction in the camera's optical frame of then to the same direction
-    /// in that of now; the stream's camera is calibrated. Not with `homography`.
+    /// The client's ego motion since `frame` as a quaternion x, y, z, w of length 1 that takes a direction in the camera's optical frame at
+    /// that frame to the same direction in the optical frame now; the stream's camera must be calibrated. Not with `homography`.
     pub rotation: Option<[f64; 4]>,
     /// Whether to answer only after a frame was sampled with the result.
     pub wait: bool,
@@ -167,7 +167,7 @@ pub struct Looking {
     pub points: Vec<(f64, f64)>,
     /// The resulting fixations; only with `wait`, and none if no decision was made within a second.
     pub fixations: Vec<Fixation>,
-    /// `frame_seq` of the newest frame, if the feedback was taken for that because the frame that it names is too old.
+    /// `frame_seq` of the newest frame, if the feedback counts for it because the frame that it names is too old.
     pub taken_for: Option<u64>,
 }
 
@@ -178,7 +178,7 @@ object!(Looking { "view": view, "points": points; "fixations": fixations, "taken
 pub struct Injected {
     /// The view.
     pub view: ViewName,
-    /// The newest frame, if it replaced one that is too old, as in [`Looking`].
+    /// The newest frame, if the map counts for it because the frame that it names is too old, as in [`Looking`].
     pub taken_for: Option<u64>,
 }
 
@@ -212,7 +212,7 @@ impl Look {
         Self { region: Some(region), ..Self::at_points(view, &[]) }
     }
 
-    /// Whether it can be looked at there in some view.
+    /// Checks that some view can look there.
     ///
     /// # Errors
     ///

@@ -58,8 +58,8 @@ pub struct Inbox<T> {
 }
 
 impl<T> Inbox<T> {
-    /// Sets whether a client wants the news. A new one is first sent the present state, and nothing older unless others were
-    /// there already.
+    /// Sets whether any client wants items. The first client gets the present state first, and no older items. A further client may get
+    /// items that were queued for the others.
     pub fn set_wanted(&self, is_wanted: bool) {
         if is_wanted && !self.state.is_wanted.load(Ordering::Relaxed) {
             // Items that were queued for earlier clients are from before a gap.

@@ -42,7 +42,7 @@ impl Default for ServerLimits {
     }
 }
 
-/// How much of `whole` is left for `user`, as users share it. `held` says which users have how much.
+/// The part of `whole` that is left for `user` where users share it. `held` says which users hold how much.
 pub(crate) fn left_for(
     user: u32,
     whole: usize,

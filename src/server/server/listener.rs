@@ -139,7 +139,8 @@ fn warn_if_group_locked_out(directory: &Path, access: SocketAccess) {
     }
 }
 
-/// What this process has just created at a path, held so that its group and mode are set even if another user replaces the path.
+/// A file that this process has just created at a path, held open so that its own group and mode are set even if another user replaces
+/// the path.
 struct Inode<'a> {
     path: &'a Path,
     descriptor: OwnedFd,

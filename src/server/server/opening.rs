@@ -118,7 +118,7 @@ impl ServerThread {
     }
 }
 
-/// What a frame of the view costs; nothing once its frame loop has let go of it.
+/// Cost of a frame of the view; 0 once the frame loop has dropped the view.
 fn sampled(view: &ViewEntry, cost: fn(&ViewConfig) -> usize) -> usize {
     if view.channel().is_closed() { 0 } else { cost(&view.config()) }
 }

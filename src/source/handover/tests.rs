@@ -1,4 +1,4 @@
-//! In any order of what elements, the process and the daemon do, a buffer is one side's at a time, and none is lost.
+//! A buffer belongs to one side at a time, and none is lost, whatever elements, the process and the daemon do in any order.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -40,7 +40,7 @@ struct LinkReport {
     write_gb_s: f64,
 }
 
-/// Measures the link to the device of that name, or to a GPU, and writes a report to `out`.
+/// Measures the link to the device called `device`, or to a GPU, and writes a report to `out`.
 pub(super) fn run(device: Option<&str>, json: bool, out: &mut dyn Write) -> Result<(), ToolError> {
     let report = Gpu::open(device).and_then(|gpu| measure(&gpu)).map_err(BackendError::from)?;
     write_report(out, json, &report, LinkReport::write_text)

@@ -179,7 +179,7 @@ fn rest_ns(times: &StageTimes, change_on: ChangeSite) -> u64 {
 }
 
 impl Quantiles {
-    /// Of the durations of at least one frame, in nanoseconds.
+    /// Quantiles of the durations of at least one frame, in nanoseconds.
     pub(super) fn of(mut ns: Vec<u64>) -> Self {
         ns.sort_unstable();
         let us = |ns: u64| ns as f64 / 1e3;
@@ -189,7 +189,7 @@ impl Quantiles {
 }
 
 impl Bandwidth {
-    /// Of change detection, which is the first stage, over `bytes` of samples.
+    /// Bandwidth of change detection, which is the first stage, over `bytes` of samples.
     pub(super) fn of(
         bytes: u64,
         stages: &[(&'static str, Quantiles)],

@@ -22,13 +22,13 @@ use foveate_ring::{PlaneInfo, SegmentInfo, SegmentSpec, TokenFrameBuf, TokenReco
 /// The arrays of one view.
 pub(super) struct Extraction {
     folder: PathBuf,
-    /// Those of frames and of tokens, then one for each plane of the ring, of that name; none until the first frame.
+    /// Arrays of frames and of tokens, then one for each plane of the ring, with the name of the plane; empty until the first frame.
     arrays: Vec<NpyWriter>,
     /// Shape of the plane of channels, if there is one.
     channel_grid: Option<Vec<u32>>,
     /// The content of `segments.json`.
     segments: Vec<SegmentFacts>,
-    /// What the frames of each segment have in common.
+    /// Kind and pixels of the frames of each segment.
     kinds: Vec<(FrameKind, PixelFacts)>,
     /// Index of the segment of the next frames.
     segment: usize,
@@ -105,7 +105,7 @@ impl Extraction {
         })
     }
 
-    /// Selects the segment of the next frames, which are of this kind, and begins it if there was none of that kind.
+    /// Selects the segment of the next frames, which are of `kind`, and begins it if there was none of this kind.
     pub(super) fn select(
         &mut self,
         kind: (FrameKind, PixelFacts),

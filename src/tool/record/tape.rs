@@ -22,7 +22,7 @@ const QUEUED_FRAMES_MAX: usize = 256;
 /// Bytes of frames in the queue, if more than two fit.
 const QUEUED_BYTES: usize = 128 << 20;
 
-/// How often the thread looks for what has waited for long enough.
+/// Interval at which the thread writes messages that have waited long enough.
 const TICK: Duration = Duration::from_millis(200);
 
 /// Items to write to the recording.
@@ -188,12 +188,12 @@ fn write(
 ) -> Written {
     let mut turn = || match queue.recv_timeout(TICK) {
         Ok(Work::Segment(page, info)) => {
-            recorder.segment(page, *info);
+            recorder.begin_segment(page, *info);
             Ok(true)
         }
         Ok(Work::Frame(frame, missed)) => {
             recorder.skip_pictures(skips_pictures.load(Ordering::Relaxed));
-            recorder.frame(*frame, missed).map(|()| true)
+            recorder.record_frame(*frame, missed).map(|()| true)
         }
         Ok(Work::Event(event)) => recorder.record_event(&event).map(|()| true),
         Ok(Work::State(kind, reason)) => recorder.record_state(kind, &reason).map(|()| true),

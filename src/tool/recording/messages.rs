@@ -12,19 +12,19 @@ use foveate_core::geometry::region::Region;
 /// `version` of [`TokenFrameMessage`] and [`SegmentMessage`]. Incremented when an old reader would misread a new recording.
 pub const VERSION: u32 = 1;
 
-/// What the names of the messages begin with.
+/// Package of the messages, with which their names begin.
 const PACKAGE: &str = "foveate";
 
 /// A token frame, as its slot of the ring held it.
 #[derive(Clone, PartialEq, Message)]
 pub struct TokenFrameMessage {
-    /// [`VERSION`].
+    /// Version of the message: [`VERSION`].
     #[prost(uint32, tag = "1")]
     pub version: u32,
     /// Identity of the segment.
     #[prost(fixed64, tag = "2")]
     pub epoch: u64,
-    /// Frames between the one before and this one that were overwritten before they could be recorded.
+    /// Frames before this one that were overwritten before they could be recorded.
     #[prost(uint64, tag = "3")]
     pub missed: u64,
     /// The slot's header.
@@ -41,7 +41,7 @@ pub struct TokenFrameMessage {
 /// A segment that token frames are of.
 #[derive(Clone, PartialEq, Message)]
 pub struct SegmentMessage {
-    /// [`VERSION`].
+    /// Version of the message: [`VERSION`].
     #[prost(uint32, tag = "1")]
     pub version: u32,
     /// Identity of the segment.
@@ -64,18 +64,18 @@ pub struct FixationMessage {
     /// Pixels below the source's top edge.
     #[prost(double, tag = "3")]
     pub y: f64,
-    /// The first frame that was sampled around it.
+    /// The first frame that was sampled around the point.
     #[prost(uint64, tag = "4")]
     pub since_frame: u64,
-    /// Value of the map here when it was chosen.
+    /// Value of the map at the point when it was chosen.
     #[prost(float, tag = "5")]
     pub weight: f32,
-    /// Why it was chosen.
+    /// Why the point was chosen.
     #[prost(string, tag = "6")]
     pub reason: String,
 }
 
-/// Where a view looks from a frame on.
+/// The gaze of a view from a frame on.
 #[derive(Clone, PartialEq, Message)]
 pub struct GazeMessage {
     /// The frame.

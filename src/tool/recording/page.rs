@@ -27,7 +27,7 @@ const SEGMENTS_MAX: usize = 4096;
 /// Most facts of before the first frame.
 const EARLY_MAX: usize = 256;
 
-/// From one picture of a recording that the page saves to the next, as `foveate record` has it.
+/// Interval of pictures in a recording that the page saves, as in one of `foveate record`.
 const PICTURE_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Location of a frame.
@@ -177,9 +177,9 @@ pub(crate) fn make(
     for FrameToRecord { segment, missed, frame } in frames {
         if epoch != Some(segment.info.epoch) {
             epoch = Some(segment.info.epoch);
-            recorder.segment(segment.page.clone(), segment.info.clone());
+            recorder.begin_segment(segment.page.clone(), segment.info.clone());
         }
-        recorder.frame(frame, missed).map_err(io::Error::other)?;
+        recorder.record_frame(frame, missed).map_err(io::Error::other)?;
     }
     recorder.finish().map_err(io::Error::other)?;
     File::open(&path)

@@ -73,10 +73,10 @@ pub(super) struct RecordingFile {
     started_at: Instant,
     /// Size of the file: it ends with a whole chunk.
     written: u64,
-    /// Up to where space is reserved; `None` if the file system cannot.
+    /// End of the reserved space in the file; `None` if the file system cannot reserve space.
     reserved: Option<u64>,
     chunk: Chunk,
-    /// Whole chunks.
+    /// Number of whole chunks in the file.
     chunks: u64,
     /// Messages of the topic `tokens`.
     frames: u64,

@@ -15,7 +15,7 @@ use foveate_core::geometry::fixation::Fixation;
 use foveate_ring::picture::Rgb;
 use foveate_ring::{SegmentInfo, TokenFrameBuf, TokenRecord};
 
-/// Of 100: 1 in 255 is hardly seen, and a picture takes a tenth of its bytes.
+/// JPEG quality, of 100: an error of 1 in 255 is hardly seen, and a picture takes a tenth of its bytes.
 const JPEG_QUALITY: u8 = 90;
 
 /// The picture rebuilt from the tokens, as `foveate snap` draws it.

@@ -17,16 +17,16 @@ use foveate_ring::{FrameHead, HeaderPage, SegmentInfo, State, TokenFrameBuf, Tok
 /// Largest segment that is made again: its header alone says how large it is.
 const SEGMENT_BYTES_MAX: usize = 2 << 30;
 
-/// What a recording holds, in the order in which it was recorded.
+/// An item of a recording. Items come in the order in which they were recorded.
 #[derive(Clone, Debug)]
 pub enum PlaybackItem {
     /// The frames that follow are of the segment with this header.
     Segment(Box<HeaderPage>, Box<SegmentInfo>),
     /// A token frame.
     Frame {
-        /// As a reader of the ring got it.
+        /// The frame as a reader of the ring got it.
         frame: Box<TokenFrameBuf>,
-        /// When it was published, in nanoseconds since 1970.
+        /// When the frame was published, in nanoseconds since 1970.
         published_unix_ns: u64,
         /// Frames before it that were not recorded.
         missed: u64,
@@ -48,7 +48,7 @@ pub struct Playback {
     /// Prefix of the topics of the view; known from the first message on.
     view: Option<String>,
     segment: Option<Box<SegmentInfo>>,
-    /// A part was left out: segments may be missing.
+    /// Whether a part was left out, so that segments may be missing.
     is_damaged: bool,
 }
 
@@ -59,7 +59,7 @@ impl Playback {
         Self { waiting, open: None, view: None, segment: None, is_damaged: false }
     }
 
-    /// Where the newest message is in the file that is open.
+    /// Place of the newest message in the open file.
     pub(super) fn place(&self) -> MessagePlace {
         self.open.as_ref().map(|(_, source)| source.place()).unwrap_or_default()
     }
@@ -69,7 +69,7 @@ impl Playback {
         self.waiting.len()
     }
 
-    /// What comes next; `None` after the last file, and once `is_over`.
+    /// The next item; `None` after the last file, and once `is_over`.
     ///
     /// # Errors
     ///

@@ -57,14 +57,14 @@ impl MessageKind {
     }
 }
 
-/// A message.
+/// A message of a recording.
 #[derive(Debug)]
 pub(super) struct RecordedMessage {
     /// Kind of the message.
     pub(super) kind: MessageKind,
     /// Topic of the message.
     pub(super) topic: String,
-    /// When it was published, in nanoseconds since 1970.
+    /// When the message was published, in nanoseconds since 1970.
     pub(super) publish_time: u64,
     /// Payload of the message.
     pub(super) data: Vec<u8>,
@@ -179,11 +179,11 @@ impl RecordingSource {
         }
     }
 
-    /// What comes next; `None` at the end, and once `is_over`.
+    /// The next item; `None` at the end, and once `is_over`.
     ///
     /// # Errors
     ///
-    /// If it is not MCAP, uses an unknown compression, or cannot be read.
+    /// If the file is not MCAP, uses an unknown compression, or cannot be read.
     pub(super) fn next(
         &mut self,
         is_over: &dyn Fn() -> bool,

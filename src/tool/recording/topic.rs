@@ -21,7 +21,7 @@ pub(super) enum Topic {
     Events,
     /// The picture rebuilt from the tokens.
     Image,
-    /// The same with the boxes of the tokens and the fixations drawn into it.
+    /// The picture rebuilt from the tokens, with the boxes of the tokens and the fixations drawn into it.
     Boxes,
     /// The boxes of the tokens and the fixations.
     Annotations,

@@ -53,7 +53,7 @@ impl FrameSource {
         later.saturating_sub(1)
     }
 
-    /// Whether they must not be shown any more.
+    /// Whether the frames must no longer be shown.
     pub(crate) fn is_revoked(&self) -> bool {
         matches!(self, Self::Kept(snapshot) if snapshot.revocation.is_revoked())
     }
@@ -82,7 +82,7 @@ impl Snapshot {
         self.frames = self.frames[first..].into();
     }
 
-    /// Its frames, oldest first, as they were read from the ring.
+    /// The frames of the snapshot, oldest first, as they were read from the ring.
     pub(crate) fn to_record(&self) -> impl Iterator<Item = FrameToRecord> + use<> {
         let frames = Arc::clone(&self.frames);
         (0..frames.len()).map(move |index| {
@@ -93,7 +93,7 @@ impl Snapshot {
     }
 }
 
-/// What a page shows while it is paused.
+/// Position of a paused page in the frames that it can show.
 pub(crate) struct Playhead {
     pub(crate) frames: FrameSource,
     index: usize,
@@ -111,14 +111,14 @@ pub(crate) struct Moment {
     pub(crate) from_ms: f64,
     pub(crate) to_ms: f64,
     pub(crate) frame_seq: u64,
-    /// Frames between it and the one before that were not kept.
+    /// Frames between this one and the kept frame before that were not kept.
     pub(crate) missed: u64,
     /// Whether the first frames of the minute were dropped to stay below the limit in bytes.
     pub(crate) is_cut: bool,
 }
 
 impl Playhead {
-    /// At the newest frame of `frames`, of which there must be one, or at the first one of a recording.
+    /// A playhead at the newest frame of `frames`, which must not be empty, or at the first frame of a recording.
     pub(crate) fn new(frames: FrameSource) -> Self {
         let index = match &frames {
             FrameSource::Kept(_) => frames.count() - 1,

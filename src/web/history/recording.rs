@@ -82,7 +82,7 @@ pub trait RecordedFrames: Send + Sync {
 /// A frame to be recorded.
 #[derive(Debug)]
 pub struct FrameToRecord {
-    /// Its segment; the same as that of the frame before, or another one.
+    /// The segment of the frame; may differ from that of the frame before.
     pub segment: Arc<FrameSegment>,
     /// Frames before it that are missing.
     pub missed: u64,

@@ -72,7 +72,7 @@ impl Blob {
 struct StoredToken {
     record: TokenRecord,
     texels: Arc<Blob>,
-    /// Its items of the other planes, in their order.
+    /// Items of the token in the other planes, in the order of the planes.
     items: Arc<Blob>,
     _entry: LedgerEntry,
 }
@@ -207,12 +207,12 @@ impl StoredFrame {
 /// The tokens of the frame before.
 struct EarlierTokens<'a> {
     frame: Option<&'a StoredFrame>,
-    /// Indices; made when a token is not where it was in the list.
+    /// Indices of the tokens by place; made when a token has another index than in the frame before.
     by_place: Option<HashMap<Place, usize>>,
 }
 
 impl<'a> EarlierTokens<'a> {
-    /// The one at the place of `record`, which is token `index` of the present frame.
+    /// The token at the place of `record`, which is token `index` of the present frame.
     fn at(&mut self, index: usize, record: &TokenRecord) -> Option<&'a Arc<StoredToken>> {
         let tokens = &self.frame?.tokens;
         let wanted = place(record);

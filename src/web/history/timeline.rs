@@ -1,4 +1,4 @@
-//! What happened to a view in the last hour, as far as somebody looked at it: states, events in the picture, fixations, drops.
+//! Timelines: states, events in the picture, fixations and drops of each view in the last hour, while somebody watched it.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -13,10 +13,10 @@ use foveate_core::geometry::fixation::Fixation;
 /// Age limit of entries, in milliseconds.
 const SPAN_MS: f64 = 3_600_000.0;
 
-/// Most entries of a timeline that has them of all bands: the oldest of a band give way to newer ones of the same.
+/// Most entries of each band of a timeline; the newest replace the oldest of the same band.
 const ENTRIES_MAX: [usize; Band::COUNT] = [512, 1024, 4096, 1024];
 
-/// Most timelines: of the views that were looked at last.
+/// Most timelines; the views that were watched last have them.
 const TIMELINES_MAX: usize = 64;
 
 /// Drops within this time of each other are one entry, in milliseconds.
@@ -70,7 +70,7 @@ pub enum TimelineFact {
     },
     /// The view looks at a new point.
     Fixation {
-        /// Why.
+        /// Why the view looks there.
         reason: String,
         /// Column in source pixels.
         x: f64,

@@ -26,12 +26,12 @@ pub(crate) struct CpuBatch {
     /// Pyramids that are free for the next thread.
     idle: Mutex<Vec<CpuPyramid>>,
     pool: Arc<Pool>,
-    /// No helpers: threads have a picture each.
+    /// A pool without helpers, for a thread that has a picture to itself.
     alone: Arc<Pool>,
 }
 
 impl CpuBatch {
-    /// For pictures of `kind`, which the threads of `pool` share.
+    /// A batch of pictures of `kind`, which the threads of `pool` share.
     pub(crate) fn new(kind: FrameKind, spec: &ViewSpec, pool: &Arc<Pool>) -> Self {
         Self {
             kind,

@@ -1,4 +1,4 @@
-//! From the camera's samples to 8-bit RGB, 32 pixels of a row at a time.
+//! Converts the camera's samples to 8-bit RGB, 32 pixels of a row at a time.
 //!
 //! Twin of `glsl/shared/color.glsl`. Products and sums have 32 bits, scaled so that the integer part is the upper half.
 //! Instructions that multiply and add pairs of 16 bits then do most of the work: once for the chroma of two pixels, and

@@ -23,7 +23,7 @@ use crate::simd::{Instructions, Kernel, Vectors};
 /// Side of a block.
 const BLOCK: usize = BLOCK_SIDE as usize;
 
-/// With fewer tiles one thread is faster than sharing them.
+/// Fewest tiles whose work is shared; with fewer, one thread is faster.
 const WORTH_SHARING: usize = 64;
 
 /// Brings the sums of the tiles of `changed` up to date from `frame`, with the help of `pool`.

@@ -398,7 +398,8 @@ impl Default for StrongGradients {
 }
 
 impl StrongGradients {
-    /// How many differences along each axis are followed by one of the other sign. None is of both, so one count does.
+    /// Number of strong differences along each axis that are followed by one of the opposite sign: rises and falls are counted together,
+    /// since no difference is both.
     #[inline(always)]
     fn strokes(&self) -> [u32; 2] {
         let Axis { rises: Bits(rises_right), falls: Bits(falls_right) } = &self.right;

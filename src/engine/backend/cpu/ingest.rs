@@ -48,7 +48,7 @@ impl Default for IngestScratch {
 
 /// Ingests runs of neighbouring tiles in one row of tiles.
 pub struct IngestRuns<'a, 'b> {
-    /// The samples.
+    /// The frame whose samples are ingested.
     pub frame: &'a FrameView<'a>,
     /// The pyramid rows to write.
     pub target: &'a mut TileRow<'b>,
@@ -198,7 +198,7 @@ fn quad_sums<V: Vectors>(vectors: V, [red, green, blue]: [V::Words; 3]) -> V::Wo
     vectors.narrowed_sums(red_green, blue)
 }
 
-/// The same for one tile at the edge, with only `real` pixels.
+/// Ingests a quad of a tile at the edge, of which only the `real` pixels are in the picture.
 #[inline(always)]
 fn ingest_cut_quad<V: Vectors, S: Sampling>(
     converter: &Converter<V>,

@@ -8,7 +8,7 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::pyramid::{PyramidShape, TILE_LEVEL_COUNT};
 use foveate_core::geometry::tile::TILE_SIDE;
 
-/// Levels 1 to 5: those that depend on a single tile and are stored.
+/// Number of the stored levels that depend on a single tile: levels 1 to 5.
 pub const KEPT_TILE_LEVELS: usize = TILE_LEVEL_COUNT as usize - 1;
 
 /// Columns of a block, and bytes of its rows.
@@ -25,7 +25,7 @@ pub struct CpuLevel {
     rows: usize,
     /// Bytes from one row of blocks to the next.
     pitch: usize,
-    /// Block by block; those texels outside the extent are undefined. A row's worth more, so that any row can be read whole.
+    /// Texels block by block; those outside the extent are undefined. The buffer is a row longer, so that any row can be read whole.
     texels: AlignedBytes,
 }
 
@@ -36,7 +36,7 @@ impl CpuLevel {
         Self { extent, rows, pitch, texels: AlignedBytes::new(block_rows * pitch + BLOCK) }
     }
 
-    /// Where the R of texel (`x`, `y`) is; the others are [`raster_bytes`](Self::raster_bytes) further on each.
+    /// Offset of the R of texel (`x`, `y`); G and B are [`raster_bytes`](Self::raster_bytes) further on each.
     #[inline(always)]
     fn place(&self, x: usize, y: usize) -> usize {
         let shift = self.rows.trailing_zeros();
@@ -131,7 +131,7 @@ impl CpuLevel {
         }
     }
 
-    /// Where row `y` of a block in the same column begins, from the block at the top.
+    /// Offset of row `y` of a column of blocks from the top of the column.
     #[inline(always)]
     fn row(&self, y: usize) -> usize {
         (y >> self.rows.trailing_zeros()) * self.pitch + (y & (self.rows - 1)) * BLOCK
@@ -258,7 +258,7 @@ pub struct TileRow<'a> {
 pub struct LevelRow<'a>(&'a mut [u8]);
 
 impl LevelRow<'_> {
-    /// Row `y` of `channel` of tile `column`, which has `side` texels of it.
+    /// Row `y` of `channel` of tile `column`, which has `side` texels a side in this level.
     #[inline(always)]
     pub fn texels_mut_of(
         &mut self,
@@ -272,7 +272,7 @@ impl LevelRow<'_> {
         &mut self.0[x / BLOCK * block_bytes(side) + row + x % BLOCK..][..side]
     }
 
-    /// The same of the level that each tile has `SIDE` texels of.
+    /// [`texels_mut_of`](Self::texels_mut_of) for the level of which each tile has `SIDE` texels a side.
     #[inline(always)]
     pub fn texels_mut<const SIDE: usize>(
         &mut self,

@@ -75,8 +75,9 @@ struct Taps {
 #[derive(Debug)]
 struct TokenAxis {
     taps: [Taps; USUAL_SIDE],
-    /// Where it begins in the level, and the texels from there to the last tap.
+    /// Start of the axis in the level.
     first: usize,
+    /// Texels from the start to the last tap.
     count: usize,
 }
 
@@ -122,9 +123,9 @@ pub(super) struct NarrowRows<'a, V: Vectors> {
     width: usize,
     across: TokenAxis,
     down: TokenAxis,
-    /// Of the weight of a texel that lies in the source wholly.
+    /// Reciprocal of the total weight of a texel that lies wholly in the source.
     reciprocal: Reciprocal,
-    /// Whether some do not.
+    /// Whether some texels lie partly outside of the source.
     is_cut: bool,
     rounds_half_up: bool,
 }

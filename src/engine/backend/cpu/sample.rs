@@ -108,7 +108,7 @@ pub struct SampleToken<'a> {
     pub target: TexelTarget<'a>,
     /// Working memory.
     pub scratch: &'a mut SampleScratch,
-    /// The bytes that it was last published with, if compared.
+    /// The bytes that the token was last published with, if they are compared.
     pub sent: Option<Sent<'a>>,
 }
 
@@ -127,7 +127,7 @@ pub(super) struct SumScratch {
     pub(super) narrow: Option<NarrowScratch>,
 }
 
-/// At least a row of the largest token, and all of one of the usual sides.
+/// Texels of the working memory: at least a row of the largest token, and all of a token with the [usual side](USUAL_SIDE).
 const SCRATCH_TEXELS: usize = *WINDOW_SIDES.end() as usize;
 
 impl Default for SampleScratch {
@@ -224,7 +224,7 @@ pub(super) trait Rows {
     /// R, G and B of row `row` of the token, in its columns.
     fn gather(&self, row: usize, target: [&mut [u8]; 3]);
 
-    /// The same of the `count` rows of `side` texels from row `first`, if they can be had at once. Returns whether they were.
+    /// Gathers R, G and B of `count` rows of `side` texels from row `first`, if the source can do so at once. Returns whether it did.
     #[inline(always)]
     fn gather_at_once(
         &self,
@@ -571,7 +571,7 @@ impl<V: Vectors> Rows for BoxRows<'_, V> {
 /// it ends inside one, and those before it in a piece that is converted at once.
 const STRIP: usize = 17 * SIDE;
 
-/// Pieces of a row that are added at once: of a level's block, and half of those that are converted.
+/// Pieces of a strip that are added at once: each is as wide as a block of a level, which is half as wide as a piece that is converted.
 const STRIP_BLOCKS: usize = STRIP / BLOCK;
 
 /// Rows of a token with real steps that are computed at once, so that each has a lane of a vector.
@@ -584,12 +584,13 @@ struct Strip {
     sums: [[[[u32; BLOCK]; STRIP_BLOCKS]; LANES]; 3],
     /// The sums of one channel, column by column.
     columns: [[u32; LANES]; STRIP],
-    /// The weighted sums of texels, column by column, and row by row.
+    /// The weighted sums of texels, column by column.
     texels: [[u32; LANES]; REAL_COLUMNS],
+    /// The weighted sums of texels, row by row.
     rows: [[u32; REAL_COLUMNS]; LANES],
     /// R, G and B of a row of pixels.
     rgb: [[[u8; SIDE]; STRIP / SIDE]; 3],
-    /// Which row that is, and its first column.
+    /// The row that `rgb` has, and its first column.
     converted: Option<(usize, usize)>,
 }
 
@@ -606,7 +607,7 @@ impl Default for Strip {
     }
 }
 
-/// What a texel of a token shares with the texels of a level under it along one axis, in parts of a pixel.
+/// The overlap of a texel of a token with the texels of a level under it along one axis, in parts of a pixel.
 #[derive(Clone, Copy, Debug, Default)]
 struct Overlap {
     /// The first texel of the level, and the last.
@@ -617,7 +618,7 @@ struct Overlap {
 }
 
 impl Overlap {
-    /// Of texel `index`, where texels of the level are `side` long.
+    /// The overlap of texel `index` of the token with the level, whose texels are `side` long.
     #[inline(always)]
     fn of(texels: plan::Texels, index: usize, side: u32) -> Self {
         #[expect(clippy::cast_possible_truncation, reason = "a texel of a token")]
@@ -868,7 +869,7 @@ impl<'a, V: Vectors> WeightedRows<'a, V> {
         }
     }
 
-    /// How many texels from `first` on have their columns of the level in one strip.
+    /// Number of texels from `first` on whose columns of the level fit one strip.
     #[inline(always)]
     fn in_strip(&self, first: usize) -> usize {
         let start = self.overlaps[first].first / SIDE * SIDE;

@@ -33,8 +33,8 @@ pub(crate) struct VulkanBatch {
 }
 
 impl VulkanBatch {
-    /// For pictures of `kind`, at most `layer_count` at a time. If the device has too little memory, or does not allow buffers of
-    /// this size, half as many, and so on.
+    /// A batch for pictures of `kind`, at most `layer_count` at a time. If the device has too little memory, or does not allow buffers of
+    /// this size, it takes half as many, and so on.
     ///
     /// # Errors
     ///

@@ -20,7 +20,7 @@ pub(super) struct CoarseCopy {
     is_kept: bool,
     /// Whether the next submission copies it.
     is_due: bool,
-    /// Whether it equals the pyramid's level once that submission has run.
+    /// Whether the copy equals the pyramid's level once the next submission has run.
     is_current: bool,
 }
 

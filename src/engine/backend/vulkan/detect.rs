@@ -1,4 +1,4 @@
-//! From a whole frame to the list of tiles to ingest, and their samples in the resident copy.
+//! Detects changes: makes of a whole frame the list of tiles to ingest, and copies their samples to the resident copy.
 //!
 //! Device side: `glsl/detect.comp`    Twin: `src/engine/change/detect.rs`
 

@@ -1,4 +1,4 @@
-//! From the camera's samples of the dirty tiles to levels 0 to 5, and to one sum per tile.
+//! Ingests dirty tiles: makes of the camera's samples levels 0 to 5, and one sum per tile.
 //!
 //! Device side: `glsl/ingest.comp`    Twin: `src/engine/backend/cpu/ingest.rs`
 

@@ -1,4 +1,4 @@
-//! From the pyramid to the tokens of a view that keep the texels that they were last published with while those hardly move.
+//! Samples the tokens of a view from the pyramid. A token keeps the texels that it was last published with while they hardly change.
 //!
 //! Device side: `glsl/compare.comp` and `glsl/settle.comp`    Twin: `src/engine/backend/cpu/sent.rs`
 
@@ -48,7 +48,7 @@ pub(super) struct KeepPasses {
     rows: Buffer,
     /// Two rows for each token: the texels that it was last published with.
     sent: Buffer,
-    /// The texels of the tokens that are sampled.
+    /// The newly sampled texels.
     found: Buffer,
     /// For each token, the most by which one of its texels has moved.
     moved: Buffer,
@@ -129,7 +129,8 @@ impl KeepPasses {
         recorder.dispatch(&self.compare, &bindings, &push, groups);
     }
 
-    /// Chooses the texels of these tokens. Their items, encoded by `table`, go to `items`, of which the first begins at a word.
+    /// Records the choice of texels, kept or new, for the tokens of `stale`. The items, encoded by `table`, go to `items` from word
+    /// `first_word` on.
     pub(super) fn record_settle<'a>(
         &'a self,
         recorder: &mut Recorder<'a>,

@@ -53,7 +53,7 @@ impl GpuPyramid {
         })
     }
 
-    /// Pyramids.
+    /// Number of layers, each of which is a pyramid.
     pub(super) fn layer_count(&self) -> u32 {
         self.layer_count
     }

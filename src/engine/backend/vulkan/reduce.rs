@@ -1,4 +1,4 @@
-//! From the sums of the tiles to the tail of the pyramid, level 6 and up.
+//! Reduces the sums of the tiles to the tail of the pyramid, level 6 and up.
 //!
 //! Device side: `glsl/reduce.comp`    Twin: `src/engine/backend/cpu/reduce.rs`
 

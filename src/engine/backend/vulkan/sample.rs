@@ -1,4 +1,4 @@
-//! From the pyramid to the tokens of one view.
+//! Samples the tokens of one view from the pyramid.
 //!
 //! Device side: `glsl/sample.comp`    Twin: `src/engine/backend/cpu/sample.rs`
 
@@ -28,8 +28,8 @@ pub(super) const GROUP_INVOCATIONS: u32 = 64;
 /// Bytes of the words that the shader writes.
 pub(super) const WORD_BYTES: usize = 4;
 
-/// What the texels of a token are: a level's; means of boxes of pixels; or means of the texels of a level, by what they share with a
-/// box.
+/// How the texels of a token are made: copied from a level; as means of boxes of pixels; or as means of the texels of a level, weighted by
+/// their overlap with a box.
 #[derive(Clone, Copy, Debug)]
 #[repr(u32)]
 enum TexelKind {
@@ -45,7 +45,7 @@ pub(super) struct TokenSource {
     /// 0 if its texels are those of the level, 1 if they are means of boxes of pixels, 2 if they are means of weighted texels of the
     /// level.
     pub(super) kind: u32,
-    /// Leftmost column, in texels of the level if its texels are those, otherwise in source pixels.
+    /// Leftmost column: in texels of the level for kind 0, otherwise in source pixels.
     pub(super) x: i32,
     /// Topmost row, in the unit of `x`.
     pub(super) y: i32,

@@ -17,9 +17,9 @@ pub(super) const TILE_EXTENT: Extent = Extent::new(TILE_SIDE, TILE_SIDE);
 /// Packed samples of tiles, with room for all tiles of each layer of a pyramid.
 #[derive(Debug)]
 pub(super) struct TileStaging {
-    /// Tile after tile, in the order of the list.
+    /// Samples tile after tile, in the order of `tiles`.
     records: Buffer,
-    /// Their locations.
+    /// Locations of the tiles.
     tiles: TileList,
     grid: Extent,
     record_bytes: usize,

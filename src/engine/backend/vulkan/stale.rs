@@ -1,4 +1,4 @@
-//! From the ingested tiles to the stale tokens of one view.
+//! Finds the stale tokens of one view: those over ingested tiles.
 //!
 //! Device side: `glsl/stale.comp`    Twin: `Planes::find_stale` in `src/engine/planes.rs`
 

@@ -16,7 +16,7 @@ pub(super) struct TokenTarget {
     own: Buffer,
     /// The segment of the newest sink, and its words, unless the device cannot import them.
     imported: Option<(SegmentMemory, Option<HostTarget<SegmentMemory>>)>,
-    /// Where the next tokens go in the imported memory, in words; `None` for their own.
+    /// Word of the imported memory to which the next tokens go; `None` if they go to `own`.
     first_word: Option<u32>,
     token_bytes: usize,
 }

@@ -33,22 +33,23 @@ const WEIGHT_UNITS: u32 = 64;
 /// Share of a block's loss that counts although the consumer has it, so that the budget is spent: 0.001.
 const SEEN_SHARE: u32 = 4;
 
-/// The same for what changed in the newest frame: a half, for those who look at single frames.
+/// Share of a block's loss that counts although the consumer has it, if the block changed in the newest frame: a half, for consumers that
+/// look at single frames.
 const CHANGED_SHARE: f64 = 0.5;
 
-/// What is left of that share a frame later: a tenth part of e, so it is gone after some ten frames.
+/// Factor of [`CHANGED_SHARE`] from one frame to the next: e^-0.1, so the share is gone after some ten frames.
 const DECAY: f64 = 0.904_837_418_035_959_6;
 
-/// Frames after which a change counts no more.
+/// Frames after which a change no longer counts.
 const AGE_END: u8 = 64;
 
-/// More changed blocks than this share of all are a cut, after which no place has changed more recently than others.
+/// Share of changed tiles from which on a frame counts as a cut, after which no place has changed more recently than others.
 const CUT_SHARE: f64 = 0.5;
 
-/// After this time all that was delivered has been forgotten once, as a consumer who joined later does not have it.
+/// Time within which every delivered block is forgotten once, as a consumer who joined later does not have it.
 pub const REFRESH_NS: u64 = 10_000_000_000;
 
-/// At most so often all of it is forgotten at once because consumers ask for it: in a second most of a picture is delivered again.
+/// Shortest time from one request of a consumer to forget all blocks to the next: in a second most of a picture is delivered again.
 pub const REFRESH_PAUSE_NS: u64 = 1_000_000_000;
 
 /// The demand of one view, block by block.
@@ -65,7 +66,7 @@ pub struct Demand {
     ages: Vec<u8>,
     /// Shares by age.
     shares: [u32; AGE_END as usize + 1],
-    /// What every block counts, and the map that says so; empty without one.
+    /// Weight of each block, from the map of `weighed_by`; empty without a map.
     weights: Vec<u32>,
     weighed_by: Option<Arc<Relevance>>,
     /// The splits of patches of each level from 1 to the base.
@@ -78,10 +79,11 @@ pub struct Demand {
     frame_seq: u64,
     /// The frame whose detail the sums were made of; 0 before any.
     detail_of: u64,
-    /// Whether what the consumer has was another when the sums were made.
+    /// Whether what the consumer has changed after the sums were made.
     is_outdated: bool,
-    /// Where forgetting goes on, and since when it has been there.
+    /// Blocks forgotten since `since_ns`, round after round.
     forgotten: usize,
+    /// Stream time from which `forgotten` counts; `None` until the next frame.
     since_ns: Option<u64>,
 }
 
@@ -137,12 +139,12 @@ impl Demand {
         }
     }
 
-    /// The level that the view covers the picture by.
+    /// The level by which the view covers the picture before any patch is split.
     pub fn base(&self) -> u32 {
         self.base.into()
     }
 
-    /// Forgets all: the next frame is as the first.
+    /// Forgets what the consumer has: the next frame counts as the first.
     pub fn reset(&mut self) {
         self.finest.fill(self.base);
         self.ages.fill(AGE_END);
@@ -150,8 +152,8 @@ impl Demand {
         self.is_outdated = true;
     }
 
-    /// Notes the frame of `at`, whose `detail` is up to date. Of each tile, row by row, `changed_frame` is the newest frame that changed
-    /// it. `weights` multiply what is lost. Returns whether anything is lost otherwise than before.
+    /// Notes the frame of `at`, whose `detail` is up to date. `changed_frame` has for each tile, row by row, the newest frame
+    /// that changed it. `weights` multiply the losses. Returns whether the losses differ from those before.
     ///
     /// # Panics
     ///
@@ -226,7 +228,7 @@ impl Demand {
         }
     }
 
-    /// Takes what every block counts from a map, if it is another than before.
+    /// Takes the weights of blocks from a map, unless it is the same map as before.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most 1024")]
     fn weigh_by(&mut self, weights: Option<&Arc<Relevance>>) {
         let is_same = match (weights, &self.weighed_by) {
@@ -267,7 +269,7 @@ impl Demand {
             let tiles = &changed_frame[row / TILE_BLOCKS as usize * columns..][..columns];
             let blocks = finest.iter_mut().zip(ages);
             for (column, (finest, age)) in blocks.enumerate() {
-                // The share of one of that age does not change any more.
+                // The share of a block that is as old as `AGE_END` stays.
                 self.is_outdated |= *age < AGE_END;
                 *age = AGE_END.min(*age + 1);
                 if has_changed(tiles[column / TILE_BLOCKS as usize]) {

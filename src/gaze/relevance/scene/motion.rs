@@ -34,7 +34,7 @@ pub(super) fn fill(channels: &mut [Vec<f32>], grid: Extent, cell_px: u32, motion
 /// The blocks under each cell along an axis.
 type Under = ArrayVec<Range<usize>, { CELLS_MAX as usize }>;
 
-/// Those of `count` blocks along an axis that are under a cell. A block that is larger than a cell has several in it.
+/// The blocks, of `count` along an axis, that are under a cell. A block that is larger than a cell is under several.
 fn under(motion: &Motion, cell_px: f64, cell: u32, count: u32) -> Range<usize> {
     let first = (f64::from(cell) * cell_px / motion.block_px()) as usize;
     let past = (f64::from(cell + 1) * cell_px / motion.block_px()) as usize;

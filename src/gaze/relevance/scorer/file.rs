@@ -163,7 +163,7 @@ fn tensor<'a>(tensors: &SafeTensors<'a>, name: &str) -> Result<TensorView<'a>, S
     tensors.tensor(name).map_err(|_| mistake(format!("missing tensor `{name}`")))
 }
 
-/// The numbers of a tensor of that shape.
+/// The numbers of a tensor of the expected shape.
 fn numbers(
     tensors: &SafeTensors<'_>,
     name: &str,

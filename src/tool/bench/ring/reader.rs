@@ -21,9 +21,9 @@ pub(super) struct SeenFrame {
     pub(super) frame_seq: u64,
     /// Frames skipped before it.
     pub(super) missed: u64,
-    /// From the start of its publication to the complete copy, in nanoseconds.
+    /// Time from the start of its publication to the complete copy, in nanoseconds.
     pub(super) total_ns: u64,
-    /// From just before its release store to the complete copy, in nanoseconds.
+    /// Time from just before its release store to the complete copy, in nanoseconds.
     pub(super) read_ns: u64,
 }
 
@@ -92,7 +92,7 @@ fn await_readable(subscription: &Subscription) -> Result<(), ToolError> {
 }
 
 impl SeenFrame {
-    /// Of `frame`, whose copy has just been completed.
+    /// The times of `frame`, whose copy has just been completed.
     fn now(frame: &TokenFrameBuf, missed: u64) -> Self {
         let now_ns = monotonic_ns();
         let since = |then_ns: u64| now_ns.saturating_sub(then_ns);

@@ -16,7 +16,7 @@ pub(super) struct RingReport {
     readers: u16,
     stopped: u16,
     payload_bytes: usize,
-    /// All that a reader copies: the texels, and the records and the header beside them.
+    /// Bytes that a reader copies: the texels, the records and the header.
     frame_bytes: usize,
     /// Frames measured.
     frames: usize,
@@ -24,13 +24,13 @@ pub(super) struct RingReport {
     read: usize,
     /// Frames skipped because a newer one was there already, by all readers together.
     missed: u64,
-    /// From the start of a publication to its release store.
+    /// Time from the start of a publication to its release store.
     publish: LatencyQuantiles,
-    /// From there until all readers were woken, or the waker thread was notified.
+    /// Time from the release store until all readers were woken, or the waker thread was notified.
     wake: LatencyQuantiles,
-    /// From just before the release store to a reader's complete copy.
+    /// Time from just before the release store to a reader's complete copy.
     read_done: LatencyQuantiles,
-    /// From the start of a publication to a reader's complete copy.
+    /// Time from the start of a publication to a reader's complete copy.
     total: LatencyQuantiles,
 }
 
@@ -58,8 +58,8 @@ impl LatencyQuantiles {
 }
 
 impl RingReport {
-    /// Of the bytes of a frame's texels and of all of it, of the durations of all publications and wake-ups, and of what the readers
-    /// saw of the frames from `first_seq` on.
+    /// Reports the bytes of a frame's texels and of the whole frame, the durations of all publications and wake-ups, and what readers saw
+    /// of the frames from `first_seq` on.
     pub(super) fn new(
         how: WaitMethod,
         arguments: &RingBenchArguments,
