@@ -27,8 +27,8 @@ class CanvasUpdate(NamedTuple):
     """What a frame did to a :class:`Canvas`.
 
     :ivar places: [rows, columns] of bool: the places that it drew.
-    :ivar is_new: Whether the frame cleared the canvas first: it is the first frame, or the first of another segment, as after a
-        restart of the daemon or a change of the picture's size.
+    :ivar is_new: Whether the frame cleared the canvas first: it is the first frame, or the first of another segment, as after
+        a restart of the daemon or a change of the picture's size.
     """
 
     places: NDArray[np.bool_]
