@@ -27,7 +27,7 @@ class CanvasUpdate(NamedTuple):
     """What a frame did to a :class:`Canvas`.
 
     :ivar places: [rows, columns] of bool: the places that it drew.
-    :ivar is_new: Whether the frame cleared the canvas first: it is the first frame, or the first of another segment, as after
+    :ivar is_new: Whether the frame cleared the canvas first: it is the first one, or the first of another segment, as after
         a restart of the daemon or a change of the picture's size.
     """
 
