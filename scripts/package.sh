@@ -236,7 +236,10 @@ main() {
     umask 022
     trap clean_up EXIT
     work=$(mktemp -d)
-    [ "$arch" = "$(this_architecture)" ] || run_arm_programs || fail 'programs for ARM cannot run here (root, binfmt_misc)'
+    if [ "$arch" != "$(this_architecture)" ]; then
+        ensure_packages debian
+        run_arm_programs || fail 'programs for ARM cannot run here (root, binfmt_misc)'
+    fi
     build_programs "$arch"
     set_source_date
     mkdir -p "$work"/{foveate,foveate-dbgsym,python3-foveate,libfoveate-dev}/DEBIAN
