@@ -7,7 +7,6 @@ readonly SYSTEMS='debian-12 debian-13 ubuntu-24.04'
 
 readonly UBUNTU_KEYRING=http://archive.ubuntu.com/ubuntu/pool/main/u/ubuntu-keyring/ubuntu-keyring_2023.11.28.1_all.deb
 readonly UBUNTU_KEYRING_CHECKSUM=36de43b15853ccae0028e9a767613770c704833f82586f28eb262f0311adb8a8
-readonly UBUNTU_KEYS=ubuntu-archive-keyring.gpg
 
 # What each new machine is a copy of: one of SYSTEMS.
 system=debian-12
@@ -36,7 +35,7 @@ clean_up_machines() {
 
 # The bare system, kept between runs with the packages that were fetched for it.
 ensure_system() {
-    local cache from
+    local cache from keys=
     cache=$(clip_cache)
     mkdir -p "$cache/$system-packages/partial"
     [ -f "$cache/$system.tar" ] && return
@@ -44,26 +43,26 @@ ensure_system() {
     debian-12) from=(bookworm) ;;
     debian-13) from=(trixie) ;;
     ubuntu-24.04)
-        ensure_ubuntu_keys "$cache" || return
-        from=(--include=apt '--components=main universe' "--keyring=$cache/$UBUNTU_KEYS" noble)
+        keys=$(mktemp --suffix=.gpg)
+        fetch_ubuntu_keys "$keys" || return
+        from=(--include=apt '--components=main universe' "--keyring=$keys" noble)
         ;;
     esac
     with_progress "Making a bare $system, once" mmdebstrap --variant=minbase "${from[@]:0:${#from[@]}-1}" "${from[-1]}" \
         "$cache/$system.part.tar" || return
+    [ -z "$keys" ] || rm "$keys" "$keys.deb"
     mv "$cache/$system.part.tar" "$cache/$system.tar"
 }
 
-# Puts the keys of Ubuntu's archive, which Debian 12 has no package of, into the cache: ensure_ubuntu_keys CACHE
-ensure_ubuntu_keys() {
-    local package=$1/${UBUNTU_KEYRING##*/}
-    [ -s "$1/$UBUNTU_KEYS" ] && return
-    curl --silent --show-error --fail --output "$package" "$UBUNTU_KEYRING" || return
-    if ! sha256sum --check --status <<<"$UBUNTU_KEYRING_CHECKSUM  $package"; then
+# Puts the keys of Ubuntu's archive, which Debian 12 has no package of, into a file that apt's own user may read: fetch_ubuntu_keys FILE
+fetch_ubuntu_keys() {
+    curl --silent --show-error --fail --output "$1.deb" "$UBUNTU_KEYRING" || return
+    if ! sha256sum --check --status <<<"$UBUNTU_KEYRING_CHECKSUM  $1.deb"; then
         warn "$UBUNTU_KEYRING is not the expected file: its checksum differs."
         return 1
     fi
-    dpkg-deb --fsys-tarfile "$package" | tar --extract --to-stdout "./usr/share/keyrings/$UBUNTU_KEYS" >"$1/$UBUNTU_KEYS.part" \
-        && mv "$1/$UBUNTU_KEYS.part" "$1/$UBUNTU_KEYS"
+    dpkg-deb --fsys-tarfile "$1.deb" | tar --extract --to-stdout ./usr/share/keyrings/ubuntu-archive-keyring.gpg >"$1" || return
+    chmod 644 "$1"
 }
 
 # A copy of it, with the names of its packages: new_machine FOLDER
