@@ -506,7 +506,7 @@ export class Past {
       parts[1] += ', older frames are dropped';
     }
     if (0 < missed) {
-      parts.push(`${missed} frames missed`);
+      parts.push(`${missed} ${missed === 1 ? "frame" : "frames"} missed`);
     }
     return parts.join(' · ');
   }
