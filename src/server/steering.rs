@@ -30,6 +30,9 @@ use foveate_gaze::relevance::injection::{Injection, InjectionError, check_channe
 /// Why a policy without channels takes no maps and weights of them.
 const NO_CHANNELS: &str = "has no channels to inject or to weigh";
 
+/// Why a policy without a fovea that follows maps takes none.
+const NO_MAPS: &str = "takes `look` but no attention maps";
+
 /// The view that a client wants to steer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SteeringRequest<'a> {
@@ -43,7 +46,7 @@ impl SteeringRequest<'_> {
     pub(super) fn look(self, look: &Look) -> Result<(u64, Looking), Refusal> {
         look.check()?;
         let has_fovea = |policy: &Policy<_, _>| 0 < policy.steered(1);
-        let image = self.steers(has_fovea, "has no fovea that clients move", "feedback")?;
+        let image = self.check_steers(has_fovea, "has no fovea that clients move", "feedback")?;
         self.check_known(look.frame)?;
         self.check_count(look.points.len())?;
         let transform = self.transform(look.ego_motion()?, image)?;
@@ -69,8 +72,7 @@ impl SteeringRequest<'_> {
 
     /// Handles `attend`: moves the view to the peaks of a map.
     pub(super) fn attend(self, attend: &Attend, payload: &[u8]) -> Result<(u64, Looking), Refusal> {
-        let image =
-            self.steers(Policy::is_feedback, "takes `look` but no attention maps", "feedback")?;
+        let image = self.check_steers(Policy::is_feedback, NO_MAPS, "feedback")?;
         self.check_known(attend.frame)?;
         let [rows, columns] = attend.shape;
         let region = attend.region.unwrap_or(Region::of(image));
@@ -87,8 +89,7 @@ impl SteeringRequest<'_> {
         attend: &AttendTokens,
         payload: &[u8],
     ) -> Result<(u64, Looking), Refusal> {
-        let image =
-            self.steers(Policy::is_feedback, "takes `look` but no attention maps", "feedback")?;
+        let image = self.check_steers(Policy::is_feedback, NO_MAPS, "feedback")?;
         self.check_known(Some(attend.frame))?;
         let known = self.view.channel().newest_planned_frame();
         if known < attend.frame {
@@ -115,7 +116,7 @@ impl SteeringRequest<'_> {
     /// Handles `inject`, which needs no lease. Returns the newest frame, if the map counts for it because the frame that the message names is
     /// too old.
     pub(super) fn inject(self, inject: &Inject, payload: &[u8]) -> Result<Option<u64>, Refusal> {
-        let image = self.takes(Policy::is_relevance, NO_CHANNELS, "relevance")?;
+        let image = self.check_takes(Policy::is_relevance, NO_CHANNELS, "relevance")?;
         self.check_known(inject.frame)?;
         let taken_for = self.taken_for(inject.frame, inject.strict, false)?;
         let frame = taken_for.or(inject.frame);
@@ -141,7 +142,7 @@ impl SteeringRequest<'_> {
 
     /// Handles `weigh`: sets weights of channels.
     pub(super) fn weigh(self, weigh: &Weigh) -> Result<(), Refusal> {
-        let image = self.steers(Policy::is_relevance, NO_CHANNELS, "relevance")?;
+        let image = self.check_steers(Policy::is_relevance, NO_CHANNELS, "relevance")?;
         let weights = weights_of(weigh)?;
         let mut channels = self.view.channels();
         channels.check_room_for(&weights, self.client.user)?;
@@ -152,7 +153,7 @@ impl SteeringRequest<'_> {
 
     /// Handles `release`, which the holder of the lease may send, or any client if there is none.
     pub(super) fn release(self) -> Result<(), Refusal> {
-        let image = self.steers(|_| true, "", "")?;
+        let image = self.check_steers(|_| true, "", "")?;
         self.send(Feedback::Release, image, false)?;
         self.view.steering().lock().release(self.client.number);
         self.view.channels().release();
@@ -179,19 +180,19 @@ impl SteeringRequest<'_> {
 
     /// The extent of the image, if this client may now steer the view, whose policy must be one that `takes` the message, such as `wanted`;
     /// `text` says why others do not.
-    fn steers(
+    fn check_steers(
         self,
         takes: impl Fn(&Policy<PathBuf, PathBuf>) -> bool,
         text: &str,
         wanted: &str,
     ) -> Result<Extent, Refusal> {
-        let extent = self.takes(takes, text, wanted)?;
+        let extent = self.check_takes(takes, text, wanted)?;
         self.view.steering().lock().check_free_for(self.client, Instant::now())?;
         Ok(extent)
     }
 
-    /// As [`steers`](Self::steers), for what any client may send.
-    fn takes(
+    /// As [`check_steers`](Self::check_steers), for what any client may send.
+    fn check_takes(
         self,
         takes: impl Fn(&Policy<PathBuf, PathBuf>) -> bool,
         text: &str,
