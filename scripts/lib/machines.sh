@@ -35,7 +35,7 @@ clean_up_machines() {
 
 # The bare system, kept between runs with the packages that were fetched for it.
 ensure_system() {
-    local cache from keys=
+    local cache from keys= status=0
     cache=$(clip_cache)
     mkdir -p "$cache/$system-packages/partial"
     [ -f "$cache/$system.tar" ] && return
@@ -44,14 +44,17 @@ ensure_system() {
     debian-13) from=(trixie) ;;
     ubuntu-24.04)
         keys=$(mktemp --suffix=.gpg)
-        fetch_ubuntu_keys "$keys" || return
+        if ! fetch_ubuntu_keys "$keys"; then
+            rm -f "$keys" "$keys.deb"
+            return 1
+        fi
         from=(--include=apt '--components=main universe' "--keyring=$keys" noble)
         ;;
     esac
     with_progress "Making a bare $system, once" mmdebstrap --variant=minbase "${from[@]:0:${#from[@]}-1}" "${from[-1]}" \
-        "$cache/$system.part.tar" || return
+        "$cache/$system.part.tar" && mv "$cache/$system.part.tar" "$cache/$system.tar" || status=1
     [ -z "$keys" ] || rm "$keys" "$keys.deb"
-    mv "$cache/$system.part.tar" "$cache/$system.tar"
+    return "$status"
 }
 
 # Puts the keys of Ubuntu's archive, which Debian 12 has no package of, into a file that apt's own user may read: fetch_ubuntu_keys FILE
