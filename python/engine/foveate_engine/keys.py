@@ -74,5 +74,6 @@ def layout_keys(**keys: Unpack[LayoutKeys]) -> LayoutKeys:
     """
     unknown = keys.keys() - set(LAYOUT_KEYS)
     if unknown:
-        raise TypeError(f"unknown key of a layout: {', '.join(sorted(unknown))} (expected {', '.join(LAYOUT_KEYS)})")
+        names = ", ".join(map(repr, sorted(unknown)))
+        raise TypeError(f"a layout has no key {names}; expected one of {', '.join(LAYOUT_KEYS)}")
     return {"layout": "foveal", **keys}
