@@ -62,8 +62,9 @@ const BUFFER_BYTES_MAX: u64 = 1 << 30;
 /// How long the thread waits for a message before it looks whether to stop, and for changed masks.
 const POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
-/// How soon a descriptor is asked for again.
+/// How soon a descriptor is asked for again, and for how long: less than a source may be silent by default, for which it would be blamed.
 const DESCRIPTOR_INTERVAL: Duration = Duration::from_millis(50);
+const DESCRIPTOR_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How often a process says at least that it is alive.
 const HEARTBEAT: Duration = Duration::from_millis(250);
@@ -115,8 +116,8 @@ struct Link {
     memory: MemoryWatch,
     /// Whether a frame without its masks was logged.
     has_refused: bool,
-    /// Whether there was a descriptor for the newest buffer.
-    has_descriptors: bool,
+    /// Whether a missing descriptor was logged.
+    has_lacked_descriptor: bool,
     message: Vec<u8>,
 }
 
@@ -171,7 +172,7 @@ impl ProcessSession {
             match self.take_messages(link, &mut on_frame) {
                 Ok(ReceiveOutcome::HasMore) => {}
                 Ok(ReceiveOutcome::HasAll) => link.check_memory(self.spec.limits)?,
-                Ok(ReceiveOutcome::NoDescriptor) => self.await_descriptor(link),
+                Ok(ReceiveOutcome::NoDescriptor) => self.await_descriptor(link)?,
                 Ok(ReceiveOutcome::Last(end)) => return Ok(end),
                 Ok(ReceiveOutcome::HungUp) => return Err(link.crash(self.spec.limits).into()),
                 Err(violation) => {
@@ -192,8 +193,12 @@ impl ProcessSession {
     }
 
     /// Leaves the message of a new buffer to the next turn. Its process waits, and counts the frames that it drops.
-    fn await_descriptor(&self, link: &mut Link) {
-        if std::mem::replace(&mut link.has_descriptors, false) {
+    fn await_descriptor(&self, link: &mut Link) -> Result<(), ProcessError> {
+        if DESCRIPTOR_TIMEOUT < link.heard.elapsed() {
+            link.process.kill();
+            return Err(ProcessError::NoDescriptor { seconds: DESCRIPTOR_TIMEOUT.as_secs() });
+        }
+        if !std::mem::replace(&mut link.has_lacked_descriptor, true) {
             tracing::warn!(
                 stream = self.spec.stream,
                 reason = "this process has no descriptor left for a buffer of the source",
@@ -202,9 +207,8 @@ impl ProcessSession {
                 "cannot take frames until one is closed"
             );
         }
-        // It is not the source that hangs.
-        link.heard = Instant::now();
         thread::sleep(DESCRIPTOR_INTERVAL);
+        Ok(())
     }
 
     fn start(&self) -> Result<Link, CaptureError> {
@@ -261,7 +265,7 @@ impl ProcessSession {
             second: Second::after(0),
             memory: MemoryWatch::new(),
             has_refused: false,
-            has_descriptors: true,
+            has_lacked_descriptor: false,
             message,
         })
     }
@@ -285,9 +289,11 @@ impl ProcessSession {
                 Err(Errno::CONNRESET) => continue,
                 Err(_) => return Ok(ReceiveOutcome::HungUp),
             };
-            let _ = discard(&link.socket);
+            // The kernel says once, before what is there, that the process has ended.
+            if discard(&link.socket) == Err(Errno::CONNRESET) {
+                let _ = discard(&link.socket);
+            }
             link.heard = Instant::now();
-            link.has_descriptors = true;
             link.second.messages += 1;
             // A longer one was cut.
             let message = FromSource::decode(&bytes[..len.min(FROM_SOURCE_BYTES_MAX)])?;

@@ -11,7 +11,7 @@ use foveate::client::Client;
 use foveate_control::{ClientExt as _, StreamListing, StreamState};
 use foveate_stats::LossReason;
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
-use testkit::daemon::{Daemon, Feed, Place, Process, ProcessResources};
+use testkit::daemon::{Daemon, Feed, Follower, Place, Process, ProcessResources};
 use testkit::is_long;
 use testkit::naive::Random;
 use testkit::users::{are_there, as_user, open_to_all};
@@ -22,6 +22,7 @@ use crate::scrape::{metrics_address, scrape};
 
 const WIDTH: usize = 64;
 const HEIGHT: usize = 48;
+const PICTURE: [u8; WIDTH * HEIGHT] = [9; WIDTH * HEIGHT];
 
 /// How often a process is killed. The pause before the next one doubles.
 const KILLS: usize = 4;
@@ -300,39 +301,69 @@ fn a_limit_of_processes_is_named_and_the_stream_comes_back() {
     daemon.stop();
 }
 
-/// Frames that are read one by one come in buffers of their own.
-#[test]
-fn a_buffer_for_which_there_is_no_descriptor_waits_for_one() {
-    let place = Place::new();
+/// A stream of frames that are read one by one, so that each comes in a buffer of its own. The rings take descriptors, which the second
+/// frame finds made.
+fn fed_stream<'a>(place: &'a Place, keys: &str) -> (Feed, Daemon<'a>, Follower) {
     let mut feed = Feed::open(&place.path("fed"));
-    let fed = format!(
-        "[[stream]]\nname = 'fed'\nbackend = 'cpu'\nisolation = 'process'\nrestart = false\n\
+    let daemon = place.daemon(&format!(
+        "[[stream]]\nname = 'fed'\nbackend = 'cpu'\nisolation = 'process'\n{keys}\n\
          pipeline = 'filesrc location={} blocksize=3072 ! rawvideoparse format=gray8 \
          width={WIDTH} height={HEIGHT} framerate=30/1 ! appsink name=frames sync=false'\n",
         place.path("fed").display()
-    );
-    let daemon = place.daemon(&fed);
+    ));
     let mut follower = daemon.subscribe("fed/main");
-    let picture = vec![9; WIDTH * HEIGHT];
-    // The rings take descriptors, which the second frame finds made.
     for frame_seq in 1..=2 {
-        feed.send(&picture);
+        feed.send(&PICTURE);
         assert_eq!(follower.next_frame().head.stamp.frame_seq, frame_seq);
     }
-    let pid = Pid::from_raw(daemon.process.id().try_into().unwrap());
+    (feed, daemon, follower)
+}
+
+/// Takes the daemon's further descriptors, and returns what it had.
+fn limit_descriptors(daemon: &Daemon) -> Rlimit {
     let few = Rlimit { current: Some(3), ..getrlimit(Resource::Nofile) };
-    let before = prlimit(pid, Resource::Nofile, few).unwrap();
+    set_limit(daemon, few)
+}
+
+fn set_limit(daemon: &Daemon, limit: Rlimit) -> Rlimit {
+    let pid = Pid::from_raw(daemon.process.id().try_into().unwrap());
+    prlimit(pid, Resource::Nofile, limit).unwrap()
+}
+
+#[test]
+fn a_buffer_for_which_there_is_no_descriptor_waits_for_one() {
+    let place = Place::new();
+    let (mut feed, daemon, mut follower) = fed_stream(&place, "restart = false");
+    let before = limit_descriptors(&daemon);
     for _ in 3..=8 {
-        feed.send(&picture);
+        feed.send(&PICTURE);
     }
     daemon.process.stderr.wait_for("no descriptor left for a buffer of the source");
-    prlimit(pid, Resource::Nofile, before).unwrap();
+    set_limit(&daemon, before);
     for frame_seq in 3..=8 {
         assert_eq!(follower.next_frame().head.stamp.frame_seq, frame_seq);
     }
     let listing = daemon.listing("fed");
     assert_eq!((listing.state, listing.counts.frames_dropped), (StreamState::Live, 0));
     assert!(listing.restarts.values().all(|count| *count == 0), "{:?}", listing.restarts);
+    daemon.stop();
+}
+
+/// The source is not blamed.
+#[test]
+fn a_source_whose_buffers_get_no_descriptor_for_long_is_started_again() {
+    let place = Place::new();
+    let (mut feed, daemon, _follower) = fed_stream(&place, "");
+    let before = limit_descriptors(&daemon);
+    feed.send(&PICTURE);
+    daemon.process.stderr.wait_for("no descriptor left for a buffer of the source for 5 s");
+    set_limit(&daemon, before);
+    feed.send(&PICTURE);
+    until("it is started again", || {
+        let listing = daemon.listing("fed");
+        let restarts = listing.restarts.get(&LossReason::Failed);
+        restarts.is_some_and(|count| 0 < *count) && listing.state == StreamState::Live
+    });
     daemon.stop();
 }
 

@@ -51,6 +51,15 @@ pub enum ProcessError {
         /// The last line that it wrote.
         words: String,
     },
+    /// The daemon had no descriptor for a buffer of the process.
+    #[error(
+        "this process has had no descriptor left for a buffer of the source for {seconds} s; raise the limit of open files (LimitNOFILE= of \
+         the service, or ulimit -n)"
+    )]
+    NoDescriptor {
+        /// Time without one.
+        seconds: u64,
+    },
     /// The process broke the protocol.
     #[error("the source process broke the protocol and was ended: {violation}")]
     Misbehaved {
@@ -100,7 +109,7 @@ impl ProcessError {
             Self::Crashed { .. } | Self::Misbehaved { .. } => LossReason::Crashed,
             Self::OutOfMemory { .. } => LossReason::OutOfMemory,
             Self::Hung { .. } => LossReason::Stuck,
-            Self::NotStarted { .. } => LossReason::Failed,
+            Self::NotStarted { .. } | Self::NoDescriptor { .. } => LossReason::Failed,
         }
     }
 }
