@@ -3,6 +3,9 @@
 /// What every `.npy` file begins with.
 pub const MAGIC: &[u8] = b"\x93NUMPY";
 
+/// Most axes of an array, those of NumPy before version 2.
+const AXES_MAX: usize = 32;
+
 /// An array in a file, row by row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NpyArray<'a> {
@@ -39,6 +42,9 @@ impl<'a> NpyArray<'a> {
         let shape = value("shape").and_then(|shape| shape.strip_prefix('(')?.split_once(')'));
         let (shape, _) = shape.ok_or_else(damaged)?;
         let sides = shape.split(',').map(str::trim).filter(|side| !side.is_empty());
+        if AXES_MAX < sides.clone().count() {
+            return Err(format!("array with more than {AXES_MAX} axes; save a reshaped one"));
+        }
         let shape = sides.map(|side| side.parse().ok()).collect::<Option<_>>();
         Ok(Self { dtype, shape: shape.ok_or_else(damaged)?, bytes })
     }

@@ -138,30 +138,35 @@ fn check_count(sides: &[usize]) -> io::Result<usize> {
 fn read_npy(bytes: &[u8]) -> io::Result<NumberArray> {
     let NpyArray { dtype, shape, bytes } = NpyArray::parse(bytes).map_err(io::Error::other)?;
     let count = check_count(&shape)?;
-    let values = match dtype {
-        "<f2" => numbers(NumberFormat::F16, bytes),
-        "<f4" => numbers(NumberFormat::F32, bytes),
-        "<f8" => Ok(bytes
-            .as_chunks()
-            .0
-            .iter()
-            .map(|bytes| narrowed(f64::from_le_bytes(*bytes)))
-            .collect()),
-        "|u1" | "|b1" => numbers(NumberFormat::U8, bytes),
+    // `None`: of 8 bytes, which messages do not have.
+    let (format, size) = match dtype {
+        "<f2" => (Some(NumberFormat::F16), 2),
+        "<f4" => (Some(NumberFormat::F32), 4),
+        "<f8" => (None, 8),
+        "|u1" | "|b1" => (Some(NumberFormat::U8), 1),
         other => {
-            let error = format!(
-                "unsupported number type {} (expected float16, float32, float64, uint8 or bool)",
+            return Err(io::Error::other(format!(
+                "unsupported number type {:?} (expected float16, float32 or float64 with the least byte first, uint8 or bool); save \
+                 array.astype('<f4')",
                 shown(other)
-            );
-            return Err(io::Error::other(error));
+            )));
         }
     };
-    let values = values.map_err(io::Error::other)?;
-    if values.len() == count {
-        return Ok(NumberArray { shape, values });
+    if bytes.len() != count * size {
+        return Err(io::Error::other(format!(
+            "{} bytes of numbers (expected {} for the shape {shape:?}); write the file again",
+            bytes.len(),
+            count * size
+        )));
     }
-    let error = format!("{} numbers (expected {count}, as the header says)", values.len());
-    Err(io::Error::other(error))
+    let values = match format {
+        Some(format) => numbers(format, bytes).map_err(io::Error::other)?,
+        None => {
+            let doubles = bytes.as_chunks().0.iter();
+            doubles.map(|bytes| narrowed(f64::from_le_bytes(*bytes))).collect()
+        }
+    };
+    Ok(NumberArray { shape, values })
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "attention maps need no double precision")]

@@ -420,8 +420,13 @@ fn files_that_are_no_map_are_refused_with_the_way_out() {
         (sparse(&place, "large.npy", 2 << 20), 1, "too large (expected at most"),
         (make_fifo(&place, "map.fifo").to_str().unwrap().to_owned(), 1, "not a regular file"),
         (file("nested.npy", &npy("<f4", &"[".repeat(64), &[])), 1, "damaged header"),
-        (file("short.npy", &npy("<f4", "(3, 4)", &[0; 47])), 1, "invalid payload: 47 bytes"),
-        (file("few.npy", &npy("<f4", "(3, 4)", &[0; 44])), 1, "11 numbers (expected 12"),
+        (
+            file("short.npy", &npy("<f4", "(3, 4)", &[0; 47])),
+            1,
+            "47 bytes of numbers (expected 48 for the shape [3, 4])",
+        ),
+        (file("big.npy", &npy(">f4", "(3, 4)", &[0; 48])), 1, "save array.astype('<f4')"),
+        (file("axes.npy", &npy("<f4", &format!("({})", "1,".repeat(33)), &[0; 4])), 1, "32 axes"),
     ] {
         for command in [&["attend", "camera/main"][..], &["inject", "camera/main", "depth"]] {
             let output = place.foveate(&[command, &[path.as_str()]].concat()).finish();
