@@ -728,6 +728,10 @@ impl Subscription {
                 Ok(received) => received,
                 Err(Errno::AGAIN) => break,
                 Err(Errno::CONNRESET) => (0, None),
+                Err(Errno::MFILE) => {
+                    let detail = "a segment without a descriptor: this process has too many open files (raise ulimit -n)";
+                    return Err(ControlError::NotUnderstood { detail: detail.to_owned() }.into());
+                }
                 Err(errno) => return Err(self.failed("receive from", errno).into()),
             };
             if len == 0 {
@@ -773,7 +777,7 @@ impl Subscription {
 
     fn take_segment(&mut self, descriptor: Option<OwnedFd>) -> Result<(), SubscriptionError> {
         let descriptor = descriptor.ok_or_else(|| ControlError::NotUnderstood {
-            detail: "a segment without a descriptor, perhaps because this process has too many open files".to_owned(),
+            detail: "a segment without a descriptor".to_owned(),
         })?;
         let mut reader = Reader::from_fd(descriptor)?;
         let is_first = std::mem::replace(&mut self.awaits_segment, false);
