@@ -206,7 +206,7 @@ class _Teacher:
         if cache is not None:
             cache.mkdir(parents=True, exist_ok=True)
 
-    def features(self, picture: NDArray[np.uint8]) -> tuple[Tensor, Tensor]:
+    def features(self, picture: NDArray[np.uint8]) -> tuple[Tensor | None, Tensor]:
         """Class token [D] (None without one) and patches [rows * columns, D], float32."""
         trainer = self._trainer
         torch = trainer._torch
@@ -227,7 +227,7 @@ class _Teacher:
             part.replace(path)
         return self._divided(output)
 
-    def _divided(self, output: Tensor) -> tuple[Tensor, Tensor]:
+    def _divided(self, output: Tensor) -> tuple[Tensor | None, Tensor]:
         count = self._trainer.model.num_prefix_tokens
         has_class = self._trainer.model.cls_token is not None
         return (output[0] if has_class else None), output[count:]
@@ -251,7 +251,7 @@ def features(model: Module, frames: Sequence[TokenFrame], area_bias: float) -> l
     return [x[index, : len(row)] for index, row in enumerate(rows)]
 
 
-def loss_of(frame: TokenFrame, output: Tensor, target: tuple[Tensor, Tensor]) -> Tensor:
+def loss_of(frame: TokenFrame, output: Tensor, target: tuple[Tensor | None, Tensor]) -> Tensor:
     """How far features of tokens are from those of all patches.
 
     One less the cosine of each patch with the token over it, as the mean over patches and as the mean over tokens, so that
@@ -272,7 +272,7 @@ def loss_of(frame: TokenFrame, output: Tensor, target: tuple[Tensor, Tensor]) ->
     return loss
 
 
-def agreement(frame: TokenFrame, output: Tensor, target: tuple[Tensor, Tensor]) -> list[float]:
+def agreement(frame: TokenFrame, output: Tensor, target: tuple[Tensor | None, Tensor]) -> list[float]:
     """:data:`MEASURES` of a frame; without a class token the last one is missing."""
     torch = library("torch", "torch", "foveate.adapt")
     class_target, patches = target

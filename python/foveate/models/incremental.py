@@ -88,7 +88,7 @@ class Incremental:
         #: Frames, and computed tokens, since the last full run.
         self._partial = self._changed = 0
 
-    def encode(self, frame: TokenFrame) -> Any:
+    def encode(self, frame: TokenFrame | Canvas) -> Any:
         """The model's output for a frame.
 
         :param frame: a frame of a view, with the model's P and normalisation (or dtype u8); or a :class:`foveate.Canvas`, of

@@ -161,7 +161,7 @@ def owners(frame: TokenFrame) -> NDArray[np.int64]:
     return found
 
 
-def paint(frame: TokenFrame, values: Tensor) -> Tensor:
+def paint(frame: TokenFrame, values: Tensor | NDArray[Any]) -> Tensor | NDArray[Any]:
     """What a model says of each token, painted where the tokens lie: a dense map for heads that need one.
 
     :param values: [N, ...] of an array or a tensor of floats, without the prefix.
