@@ -313,8 +313,9 @@ impl Follower {
     /// Publishes the frame that was read, before which `missed` frames were not, and keeps it.
     fn show(&mut self, decoder: Option<&mut Decoder>, missed: u64) {
         let (Some(decoder), Some(segment)) = (decoder, &self.segment) else { return };
-        self.followers.histories.push(&self.subject, segment, &self.frame, missed);
-        let frame = Some(Arc::new(decoder.decode(&self.frame)));
+        let decoded = decoder.decode(&self.frame);
+        self.followers.histories.push(&self.subject, segment, (&self.frame, &decoded), missed);
+        let frame = Some(Arc::new(decoded));
         self.note_frame();
         self.feed.send_modify(|feed| {
             *feed = Feed { state: FeedState::Live, reason: String::new(), frame };
