@@ -150,7 +150,7 @@ fn a_full_memory_leaves_out_frames_between_others() {
             .zip(extent["left_out"].as_u64())
             .is_some_and(|(kept, left_out)| kept + left_out == 400)
     });
-    // What is recorded from here on is whole, though the memory is full.
+    // A recording is whole, though the memory is full.
     page.say(&json!({ "op": "record", "after": newest["extent"]["to_ms"] }));
     publish_until(&mut page, 401..=450);
     let folder = tempfile::tempdir().unwrap();
@@ -299,6 +299,25 @@ fn the_timeline_tells_states_and_fixations() {
     assert_eq!(of("fixation").count(), 1);
     assert_eq!(of("fixation").next().unwrap()["reason"], "policy");
     assert_eq!(of("drops").map(|entry| entry["count"].as_u64().unwrap()).sum::<u64>(), 7);
+}
+
+#[test]
+fn views_that_do_not_exist_keep_no_timeline_out() {
+    let stage = Stage::open();
+    let (_port, mut writer) = stage.live_stream("camera", &["main"]);
+    let web = Web::start(&stage.path, &[]);
+    let [mut page, mut other] = [web.page(), web.page()];
+    page.watch(VIEW);
+    publish(&mut writer, 1, 1);
+    page.frame_of(1);
+    // More names than there are timelines.
+    for index in 0..70 {
+        other.watch(&format!("camera/other-{index}"));
+        other.message("state", |state| !state["reason"].as_str().unwrap().is_empty());
+    }
+    other.watch(VIEW);
+    let is_live = |entry: &Value| entry["state"] == "live";
+    other.message("timeline", |told| told["entries"].as_array().unwrap().iter().any(is_live));
 }
 
 #[test]
