@@ -142,7 +142,7 @@ complete -c foveate -n "__fish_foveate_using_subcommand demo" -l no-open -d 'Do 
 complete -c foveate -n "__fish_foveate_using_subcommand demo" -s h -l help -d 'Print help'
 complete -c foveate -n "__fish_foveate_using_subcommand web" -l listen -d 'Serve the page at this address; port 0 takes any free port' -r
 complete -c foveate -n "__fish_foveate_using_subcommand web" -l allow-host -d 'A host name of this machine that browsers may use besides localhost; may be repeated' -r
-complete -c foveate -n "__fish_foveate_using_subcommand web" -l history -d 'Memory for the last minute of the shown views: bytes, or with KiB, MiB or GiB; 0 keeps no frames' -r
+complete -c foveate -n "__fish_foveate_using_subcommand web" -l history -d 'Memory for the last minute of the shown views: bytes, or with KiB, MiB or GiB; beyond it, older frames are thinned out; 0 keeps no frames' -r
 complete -c foveate -n "__fish_foveate_using_subcommand web" -l socket -d 'The daemon\'s socket [default: $FOVEATE_SOCKET, else the first foveate.sock that exists in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate and /run/foveate]' -r -F
 complete -c foveate -n "__fish_foveate_using_subcommand web" -l open -d 'Open the page in the browser of this desktop'
 complete -c foveate -n "__fish_foveate_using_subcommand web" -l anywhere -d 'Allow an address that other machines can reach: anyone who can connect sees the pictures and may steer the views'

@@ -24,6 +24,8 @@ pub(super) struct DecodedFrame {
     pub(super) records: Vec<TokenRecord>,
     /// `[records.len(), 3, P, P]`, 0..=255.
     pub(super) pixels: Vec<u8>,
+    /// Whether the numbers of each token are those that [`TokenFormat::table`] has for its texels.
+    pub(super) is_exact: Vec<bool>,
     /// The channels that the view publishes.
     pub(super) channels: Arc<Vec<DecodedChannel>>,
     /// The view's plane of depth, if it has one.
@@ -107,23 +109,26 @@ pub(super) struct Decoder {
 #[derive(Debug)]
 enum Values {
     Same,
-    /// The texel for each value of 16 bits, for R, G and B.
-    Table(Box<[Vec<u8>; 3]>),
-    /// 32-bit values, too many for a table.
-    Computed,
+    /// The texel for each value of 16 bits, for R, G and B, and whether the texel becomes that value again.
+    Table(Box<[Vec<(u8, bool)>; 3]>),
+    /// 32-bit values, too many for a table: the value that each texel becomes.
+    Computed(Box<[[u32; 256]; 3]>),
 }
 
 impl Decoder {
     pub(super) fn new(segment: &SegmentInfo) -> Self {
         let format = segment.format;
+        let encoded = format.table();
         let values = match format.dtype.bytes() {
             1 => Values::Same,
             2 => Values::Table(Box::new([0, 1, 2].map(|channel| {
-                (0..=u16::MAX)
-                    .map(|bits| format.denormalised(channel, &bits.to_le_bytes()))
-                    .collect()
+                let texel = |bits: u16| {
+                    let texel = format.denormalised(channel, &bits.to_le_bytes());
+                    (texel, encoded[channel][usize::from(texel)] == u32::from(bits))
+                };
+                (0..=u16::MAX).map(texel).collect()
             }))),
-            _ => Values::Computed,
+            _ => Values::Computed(Box::new(encoded)),
         };
         Self { segment: segment.clone(), channels: (u64::MAX, Arc::default()), format, values }
     }
@@ -138,6 +143,7 @@ impl Decoder {
             let channels = frame.channels(&self.segment).map(DecodedChannel::from).collect();
             self.channels = (frame.head.channels_frame, Arc::new(channels));
         }
+        let (pixels, is_exact) = self.pixels(&frame.pixels);
         DecodedFrame {
             epoch: self.segment.epoch,
             extent: self.segment.extent,
@@ -145,32 +151,42 @@ impl Decoder {
             capacity: self.segment.capacity,
             head: frame.head.clone(),
             records: frame.records.clone(),
-            pixels: self.pixels(&frame.pixels),
+            pixels,
+            is_exact,
             channels: Arc::clone(&self.channels.1),
             depth: DepthPlane::of(frame, &self.segment),
             tile_frames: tile_frames(&self.segment, frame).map(Iterator::collect),
         }
     }
 
-    fn pixels(&self, bytes: &[u8]) -> Vec<u8> {
+    /// The texels, and whether those of each token are exact.
+    fn pixels(&self, bytes: &[u8]) -> (Vec<u8>, Vec<bool>) {
         let side = self.format.patch_side as usize;
         let texel_bytes = self.format.dtype.bytes();
+        let plane_bytes = side * side * texel_bytes;
         let mut pixels = Vec::with_capacity(bytes.len() / texel_bytes);
-        let planes = bytes.chunks_exact(side * side * texel_bytes).zip([0, 1, 2].iter().cycle());
-        for (plane, &channel) in planes {
-            match &self.values {
-                Values::Same => pixels.extend_from_slice(plane),
-                Values::Table(tables) => {
-                    let texels = plane.chunks_exact(2);
-                    let bits = texels.map(|two| usize::from(u16::from_le_bytes([two[0], two[1]])));
-                    pixels.extend(bits.map(|bits| tables[channel][bits]));
-                }
-                Values::Computed => {
-                    let texels = plane.chunks_exact(texel_bytes);
-                    pixels.extend(texels.map(|texel| self.format.denormalised(channel, texel)));
+        let tokens = bytes.chunks_exact(3 * plane_bytes).map(|token| {
+            let mut is_exact = true;
+            for (channel, plane) in token.chunks_exact(plane_bytes).enumerate() {
+                let numbers = plane.chunks_exact(texel_bytes);
+                match &self.values {
+                    Values::Same => pixels.extend_from_slice(plane),
+                    Values::Table(tables) => pixels.extend(numbers.map(|two| {
+                        let bits = u16::from_le_bytes([two[0], two[1]]);
+                        let (texel, is_same) = tables[channel][usize::from(bits)];
+                        is_exact &= is_same;
+                        texel
+                    })),
+                    Values::Computed(encoded) => pixels.extend(numbers.map(|number| {
+                        let texel = self.format.denormalised(channel, number);
+                        is_exact &= encoded[channel][usize::from(texel)].to_le_bytes() == *number;
+                        texel
+                    })),
                 }
             }
-        }
-        pixels
+            is_exact
+        });
+        let is_exact = tokens.collect();
+        (pixels, is_exact)
     }
 }

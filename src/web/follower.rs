@@ -132,6 +132,7 @@ impl Followers {
             frame: TokenFrameBuf::default(),
             segment: None,
             fixation: 0,
+            is_known: false,
         };
         match thread::Builder::new().name("follower".to_owned()).spawn(|| follower.run()) {
             Ok(_) => drop(running.insert(subject.clone(), sender)),
@@ -195,6 +196,8 @@ struct Follower {
     segment: Option<Arc<FrameSegment>>,
     /// Id of the newest fixation.
     fixation: u64,
+    /// Whether the daemon has said that the view exists. A page may name any: only these get a timeline.
+    is_known: bool,
 }
 
 impl Follower {
@@ -204,7 +207,10 @@ impl Follower {
                 // The view has not ended; the last page has left.
                 Ok(_) if !self.is_watched() => continue,
                 Ok(reason) => (ended_state(&reason), reason),
-                Err(error) => failed_state(&error),
+                Err(error) => {
+                    self.is_known |= tells_of_view(&error);
+                    failed_state(&error)
+                }
             };
             self.publish_state(state, &reason);
             let started = Instant::now();
@@ -247,6 +253,7 @@ impl Follower {
         let options = SubscribeOptions { events, ..SubscribeOptions::default() };
         let client = Client::connect(&self.followers.socket)?;
         let mut subscription = client.subscribe_to(view, options)?;
+        self.is_known = true;
         let mut decoder = None;
         while self.is_watched() {
             match subscription.next_frame(&mut self.frame, SLICE)? {
@@ -288,7 +295,9 @@ impl Follower {
     }
 
     fn note_state(&self, state: &str, reason: &str) {
-        if let Subject::View(view) = &self.subject {
+        if let Subject::View(view) = &self.subject
+            && self.is_known
+        {
             self.followers.timelines.note_state(view, state, reason);
         }
     }
@@ -313,8 +322,9 @@ impl Follower {
     /// Publishes the frame that was read, before which `missed` frames were not, and keeps it.
     fn show(&mut self, decoder: Option<&mut Decoder>, missed: u64) {
         let (Some(decoder), Some(segment)) = (decoder, &self.segment) else { return };
-        self.followers.histories.push(&self.subject, segment, &self.frame, missed);
-        let frame = Some(Arc::new(decoder.decode(&self.frame)));
+        let decoded = decoder.decode(&self.frame);
+        self.followers.histories.push(&self.subject, segment, (&self.frame, &decoded), missed);
+        let frame = Some(Arc::new(decoded));
         self.note_frame();
         self.feed.send_modify(|feed| {
             *feed = Feed { state: FeedState::Live, reason: String::new(), frame };
@@ -352,6 +362,12 @@ impl Follower {
 /// The state of a view that has ended for `reason`: `Lost` if it comes back.
 fn ended_state(reason: &str) -> FeedState {
     if is_coming_back(reason) { FeedState::Lost } else { FeedState::Ended }
+}
+
+/// Whether the daemon has refused a view that it has.
+fn tells_of_view(error: &SubscriptionError) -> bool {
+    matches!(error, SubscriptionError::Control(ControlError::Refused(refusal))
+        if refusal.reason != RefusalReason::UnknownView)
 }
 
 /// State and reason of a view that cannot be read.

@@ -72,7 +72,7 @@ pub struct WebArguments {
     /// Do not let pages steer views
     #[arg(long)]
     read_only: bool,
-    /// Memory for the last minute of the shown views: bytes, or with KiB, MiB or GiB; 0 keeps no frames
+    /// Memory for the last minute of the shown views: bytes, or with KiB, MiB or GiB; beyond it, older frames are thinned out; 0 keeps no frames
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = parse_bytes)]
     history: u64,
     /// Layers that the page shows at first, as in its address.

@@ -66,6 +66,8 @@ pub(super) enum FromPage {
     Live,
     /// Send the whole frame of time `at`, for a small picture, as a frame of pane 2.
     Thumbnail { at: f64 },
+    /// Keep all frames after this time in memory as long as others can give way, in milliseconds since 1970; until they are saved.
+    Record { after: f64 },
     /// Send a recording of the frames on this page's timeline, or of those in memory that arrived after this time, in milliseconds
     /// since 1970.
     Save {

@@ -107,6 +107,7 @@ pub(super) async fn run(
         may_mask: !site.settings.read_only && may_mask(owner),
         masks: PageMasks::new(site.settings.socket.clone()),
         timeline_serial: None,
+        recorded: None,
         saving: PageRecording::default(),
         is_reported: false,
         site,
@@ -181,6 +182,8 @@ struct Page {
     masks: PageMasks,
     /// Serial of the newest entry of the timeline that the page has; `None` before the first.
     timeline_serial: Option<u64>,
+    /// Keeps the frames in memory that the page records.
+    recorded: Option<Arc<f64>>,
     saving: PageRecording,
     /// Whether a report has come since the page opened: what masks hide that were set before is forgotten then.
     is_reported: bool,
@@ -270,6 +273,7 @@ impl Page {
                 if view != self.view {
                     // A recording that is being made is of the view before.
                     self.saving = PageRecording::default();
+                    self.recorded = None;
                     // Discards moments of the previous view that are on their way.
                     say(socket, &ToPage::Resumed).await?;
                 }
@@ -326,6 +330,7 @@ impl Page {
             | FromPage::Step { .. }
             | FromPage::Live
             | FromPage::Thumbnail { .. }
+            | FromPage::Record { .. }
             | FromPage::Save { .. } => self.handle_past(message, socket).await?,
         }
         Ok(())
@@ -352,6 +357,11 @@ impl Page {
             }
             FromPage::Live => self.resume(socket).await?,
             FromPage::Thumbnail { at } => self.send_thumbnail(at, socket).await?,
+            FromPage::Record { after } => {
+                let main = self.panes[0].as_ref();
+                let histories = &self.site.followers.histories;
+                self.recorded = main.and_then(|main| histories.record(&main.subject, after));
+            }
             FromPage::Save { after } => self.save(after, socket).await?,
             _ => {}
         }

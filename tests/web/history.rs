@@ -109,13 +109,16 @@ fn memory_stays_below_its_bound() {
         // Others can still pause.
         assert!(history["extent"]["frames"].as_u64().is_some_and(|frames| 0 < frames), "{history}");
         if round == 0 {
-            assert!(bound / 2 < bytes && history["extent"]["is_cut"] == true, "{history}");
+            let left_out = history["extent"]["left_out"].as_u64();
+            assert!(bound / 2 < bytes && left_out.is_some_and(|count| 0 < count), "{history}");
             // What a paused page holds counts.
             paused.moment(&json!({ "op": "seek" }), &mut shown);
         }
     }
     let (moment, _) = paused.moment(&json!({ "op": "step", "by": 0 }), &mut shown);
-    assert_eq!((&moment["frame_seq"], &moment["is_cut"]), (&json!(250), &json!(true)), "{moment}");
+    assert_eq!(moment["frame_seq"], 250, "{moment}");
+    let [from, whole_from] = ["from_ms", "whole_from_ms"].map(|key| moment[key].as_f64().unwrap());
+    assert!(from < whole_from, "{moment}");
     paused.say(&json!({ "op": "live" }));
     paused.message("resumed", |_| true);
     publish(&mut writer, frame_seq + 1, 1);
@@ -124,6 +127,54 @@ fn memory_stays_below_its_bound() {
         let history = page.message("history", |_| true);
         history["extent"]["frames"].as_u64().is_some_and(|frames| 0 < frames)
     });
+}
+
+#[test]
+fn a_full_memory_leaves_out_frames_between_others() {
+    let stage = Stage::open();
+    let (_port, mut writer) = stage.live_stream("camera", &["main"]);
+    let web = Web::start(&stage.path, &["--history", "256KiB"]);
+    let mut page = web.page();
+    page.watch(VIEW);
+    let mut publish_until = |page: &mut Page, frames: std::ops::RangeInclusive<u64>| {
+        for frame_seq in frames {
+            publish(&mut writer, frame_seq, u8::try_from(frame_seq % 251).unwrap());
+            page.frame_of(frame_seq);
+        }
+    };
+    publish_until(&mut page, 1..=400);
+    let newest = page.message("history", |history| {
+        let extent = &history["extent"];
+        extent["frames"]
+            .as_u64()
+            .zip(extent["left_out"].as_u64())
+            .is_some_and(|(kept, left_out)| kept + left_out == 400)
+    });
+    // A recording is whole, though the memory is full.
+    page.say(&json!({ "op": "record", "after": newest["extent"]["to_ms"] }));
+    publish_until(&mut page, 401..=450);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("saved.mcap");
+    let mut saved = |page: &mut Page, request| {
+        fs::write(&path, page.save_as(&request)).unwrap();
+        let frames = recorded(&path);
+        frames.iter().map(|frame| frame.head.stamp.frame_seq).collect::<Vec<_>>()
+    };
+    let after = &newest["extent"]["to_ms"];
+    let recorded = saved(&mut page, json!({ "op": "save", "after": after }));
+    assert_eq!(recorded, (401..=450).collect::<Vec<_>>());
+    let all = saved(&mut page, json!({ "op": "save" }));
+    assert!(all.len() < 200 && all.is_sorted_by(|one, other| one < other), "{all:?}");
+    assert_eq!((all.first(), all.last()), (Some(&1), Some(&450)));
+    // Steps go from kept frame to kept frame, and say what lies between.
+    let mut shown = None;
+    let (mut moment, _) = page.moment(&json!({ "op": "seek", "at": 0.0 }), &mut shown);
+    for pair in all.windows(2) {
+        assert_eq!(moment["frame_seq"], pair[0]);
+        (moment, _) = page.moment(&json!({ "op": "step", "by": 1 }), &mut shown);
+        let between = (&json!(pair[1] - pair[0] - 1), &json!(0));
+        assert_eq!((&moment["left_out"], &moment["missed"]), between, "{moment}");
+    }
 }
 
 #[test]
@@ -248,6 +299,25 @@ fn the_timeline_tells_states_and_fixations() {
     assert_eq!(of("fixation").count(), 1);
     assert_eq!(of("fixation").next().unwrap()["reason"], "policy");
     assert_eq!(of("drops").map(|entry| entry["count"].as_u64().unwrap()).sum::<u64>(), 7);
+}
+
+#[test]
+fn views_that_do_not_exist_keep_no_timeline_out() {
+    let stage = Stage::open();
+    let (_port, mut writer) = stage.live_stream("camera", &["main"]);
+    let web = Web::start(&stage.path, &[]);
+    let [mut page, mut other] = [web.page(), web.page()];
+    page.watch(VIEW);
+    publish(&mut writer, 1, 1);
+    page.frame_of(1);
+    // More names than there are timelines.
+    for index in 0..70 {
+        other.watch(&format!("camera/other-{index}"));
+        other.message("state", |state| !state["reason"].as_str().unwrap().is_empty());
+    }
+    other.watch(VIEW);
+    let is_live = |entry: &Value| entry["state"] == "live";
+    other.message("timeline", |told| told["entries"].as_array().unwrap().iter().any(is_live));
 }
 
 #[test]

@@ -301,6 +301,7 @@ export class Past {
   #toggleRecord() {
     if (this.#recordedAfterMs === null) {
       this.#recordedAfterMs = this.#extent.to_ms;
+      this.#say({ op: 'record', after: this.#recordedAfterMs });
       this.#tell('Recording');
       this.#describe();
     } else {
@@ -310,7 +311,7 @@ export class Past {
     }
   }
 
-  /** Ends the recording once its first frames are dropped from memory. */
+  /** Ends the recording once frames of it are no longer in memory. */
   #followRecord() {
     if (this.#recordedAfterMs === null) {
       return;
@@ -318,7 +319,7 @@ export class Past {
     if (this.#extent === null) {
       this.#recordedAfterMs = null;
       this.#tell('The recording has ended: its frames are not in memory any more');
-    } else if (this.#recordedAfterMs < this.#extent.from_ms && !this.#parts.save.disabled) {
+    } else if (this.#recordedAfterMs < this.#extent.whole_from_ms && !this.#parts.save.disabled) {
       this.#toggleRecord();
       this.#tell('The first frames are not in memory any more: making the recording of the others');
     }
@@ -348,7 +349,11 @@ export class Past {
     if (held === null || kept === null) {
       return held ?? kept;
     }
-    return { from_ms: Math.min(held.from_ms, kept.from_ms), to_ms: Math.max(held.to_ms, kept.to_ms) };
+    return {
+      from_ms: Math.min(held.from_ms, kept.from_ms),
+      whole_from_ms: Math.max(held.whole_from_ms, kept.whole_from_ms),
+      to_ms: Math.max(held.to_ms, kept.to_ms),
+    };
   }
 
   #scrub() {
@@ -492,6 +497,9 @@ export class Past {
     if (0 < moment.missed) {
       parts.push(`${moment.missed} before it missed`);
     }
+    if (0 < moment.left_out) {
+      parts.push(`${moment.left_out} before it left out`);
+    }
     return parts.join(' · ');
   }
 
@@ -500,10 +508,12 @@ export class Past {
     if (this.#extent === null) {
       return bytesMax === 0 ? 'Nothing is kept in memory' : 'Nothing in memory yet';
     }
-    const { from_ms: from, to_ms: to, missed, is_cut: isCut } = this.#extent;
-    const parts = [`${Math.round((to - from) / 1000)} s in memory`, `${megabytes(bytes)} of ${megabytes(bytesMax)}`];
-    if (isCut) {
-      parts[1] += ', older frames are dropped';
+    const { from_ms: from, whole_from_ms: whole, to_ms: to, left_out: leftOut, missed } = this.#extent;
+    const seconds = (ms) => Math.round((to - ms) / 1000);
+    const parts = [`${seconds(from)} s in memory`, `${megabytes(bytes)} of ${megabytes(bytesMax)}`];
+    if (0 < leftOut) {
+      parts[0] += `, the last ${seconds(whole)} s whole`;
+      parts.push(`${leftOut} ${leftOut === 1 ? 'frame' : 'frames'} left out`);
     }
     if (0 < missed) {
       parts.push(`${missed} ${missed === 1 ? "frame" : "frames"} missed`);

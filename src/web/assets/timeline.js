@@ -172,8 +172,12 @@ export class Timeline {
     const bottom = BANDS.length * ROW;
     if (this.#extent !== null && this.#fixed === null) {
       context.fillStyle = color('--chosen');
-      const left = Math.max(at(this.#extent.from_ms), LABELS);
-      context.fillRect(left, 0, Math.max(at(this.#extent.to_ms) - left, 2), bottom);
+      const { from_ms: first, whole_from_ms: whole, to_ms: last } = this.#extent;
+      const [left, middle] = [first, whole].map((ms) => Math.max(at(ms), LABELS));
+      context.fillRect(middle, 0, Math.max(at(last) - middle, 2), bottom);
+      context.globalAlpha = 0.5;
+      context.fillRect(left, 0, middle - left, bottom);
+      context.globalAlpha = 1;
     }
     context.font = `11px ${style.fontFamily}`;
     context.textBaseline = 'middle';
@@ -286,6 +290,8 @@ export class Timeline {
     }
     if (!this.isKept(ms)) {
       words.push('not in memory');
+    } else if (ms < this.#extent.whole_from_ms) {
+      words.push('frames are left out here');
     }
     say(this.#words, words.join(' · '));
   }

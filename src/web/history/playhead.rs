@@ -32,7 +32,7 @@ impl FrameSource {
     /// When frame `index` arrived, in milliseconds since 1970.
     pub(crate) fn at_ms(&self, index: usize) -> f64 {
         match self {
-            Self::Kept(snapshot) => snapshot.frames[index].at_ms,
+            Self::Kept(snapshot) => snapshot.frames[index].arrival.at_ms,
             Self::Recorded(recording) => recording.times_ms[index],
         }
     }
@@ -45,7 +45,7 @@ impl FrameSource {
     /// The newest frame that had arrived at `at_ms`, or the first one.
     pub(crate) fn index_at(&self, at_ms: f64) -> usize {
         let later = match self {
-            Self::Kept(snapshot) => snapshot.frames.partition_point(|frame| frame.at_ms <= at_ms),
+            Self::Kept(snapshot) => snapshot.count_until(at_ms),
             Self::Recorded(recording) => {
                 recording.times_ms.partition_point(|time_ms| *time_ms <= at_ms)
             }
@@ -76,19 +76,33 @@ impl FrameSource {
 }
 
 impl Snapshot {
+    /// Number of the frames that had arrived at `at_ms`.
+    fn count_until(&self, at_ms: f64) -> usize {
+        self.frames.partition_point(|frame| frame.arrival.at_ms <= at_ms)
+    }
+
     /// Drops the frames that had arrived at `at_ms`.
     pub(crate) fn drop_until(&mut self, at_ms: f64) {
-        let first = self.frames.partition_point(|frame| frame.at_ms <= at_ms);
-        self.frames = self.frames[first..].into();
+        self.frames = self.frames[self.count_until(at_ms)..].into();
+    }
+
+    /// Frames between frame `index` and the one before it: those that were missed, and those that were left out to save memory.
+    fn gap(&self, index: usize) -> (u64, u64) {
+        let Some(before) = index.checked_sub(1) else { return (0, 0) };
+        let [before, here] = [before, index].map(|index| &self.frames[index].arrival);
+        (here.missed - before.missed, here.left_out_since(before))
     }
 
     /// The frames of the snapshot, oldest first, as they were read from the ring.
-    pub(crate) fn to_record(&self) -> impl Iterator<Item = FrameToRecord> + use<> {
-        let frames = Arc::clone(&self.frames);
-        (0..frames.len()).map(move |index| {
-            let frame = &frames[index];
-            let missed = if index == 0 { 0 } else { frame.missed };
-            FrameToRecord { segment: Arc::clone(&frame.segment), missed, frame: frame.to_buf() }
+    pub(crate) fn to_record(&self) -> impl Iterator<Item = FrameToRecord> {
+        (0..self.frames.len()).map(|index| {
+            let frame = &self.frames[index];
+            let (missed, left_out) = self.gap(index);
+            FrameToRecord {
+                segment: Arc::clone(&frame.segment),
+                missed: missed + left_out,
+                frame: frame.to_buf(),
+            }
         })
     }
 }
@@ -110,11 +124,13 @@ pub(crate) struct Moment {
     pub(crate) frames: usize,
     pub(crate) from_ms: f64,
     pub(crate) to_ms: f64,
+    /// From when on all frames are there that were not missed.
+    pub(crate) whole_from_ms: f64,
     pub(crate) frame_seq: u64,
-    /// Frames between this one and the kept frame before that were not kept.
+    /// Frames between this one and the one before it that this program was too slow to read.
     pub(crate) missed: u64,
-    /// Whether the first frames of the minute were dropped to stay below the limit in bytes.
-    pub(crate) is_cut: bool,
+    /// Frames between this one and the one before it that were left out to save memory.
+    pub(crate) left_out: u64,
 }
 
 impl Playhead {
@@ -172,19 +188,21 @@ impl Playhead {
                 decoded
             }
         };
-        let (missed, is_cut) = match &self.frames {
-            FrameSource::Kept(snapshot) => (snapshot.frames[self.index].missed, snapshot.is_cut),
-            FrameSource::Recorded(_) => (0, false),
+        let from_ms = self.frames.at_ms(0);
+        let ((missed, left_out), whole_from_ms) = match &self.frames {
+            FrameSource::Kept(snapshot) => (snapshot.gap(self.index), snapshot.whole_from_ms),
+            FrameSource::Recorded(_) => ((0, 0), from_ms),
         };
         let moment = Moment {
             at_ms: self.at_ms(),
             index: self.index,
             frames: self.frames.count(),
-            from_ms: self.frames.at_ms(0),
+            from_ms,
             to_ms: self.frames.newest_ms(),
+            whole_from_ms,
             frame_seq: decoded.head.stamp.frame_seq,
             missed,
-            is_cut,
+            left_out,
         };
         Ok((decoded, moment))
     }

@@ -1,11 +1,12 @@
 //! Token frames in memory. Tokens that a frame shares with the one before are stored once, so a still stream costs 8 bytes a token and
-//! frame, and every frame can be read without its predecessors.
+//! frame, and every frame can be read without its predecessors. Numbers that are 8-bit values, normalised, are stored as these.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use foveate_ring::{FrameHead, HeaderPage, SegmentInfo, TokenFrameBuf, TokenRecord};
+use crate::decoder::DecodedFrame;
+use foveate_ring::{FrameHead, HeaderPage, SegmentInfo, SegmentSpec, TokenFrameBuf, TokenRecord};
 
 /// Bytes that stored frames take, also those that only a paused page still holds.
 #[derive(Debug, Default)]
@@ -71,6 +72,7 @@ impl Blob {
 #[derive(Debug)]
 struct StoredToken {
     record: TokenRecord,
+    /// A byte for each texel that [`TokenFormat::table`] makes the number of; the numbers as they are if a token has others.
     texels: Arc<Blob>,
     /// Items of the token in the other planes, in the order of the planes.
     items: Arc<Blob>,
@@ -81,12 +83,7 @@ struct StoredToken {
 #[derive(Debug)]
 pub(crate) struct StoredFrame {
     pub(crate) segment: Arc<FrameSegment>,
-    /// Arrival, in milliseconds since 1970.
-    pub(crate) at_ms: f64,
-    /// Arrival on CLOCK_MONOTONIC, in nanoseconds.
-    pub(in crate::history) arrived_ns: u64,
-    /// Frames before it that were overwritten, or skipped for a newer one.
-    pub(crate) missed: u64,
+    pub(crate) arrival: Arrival,
     pub(crate) head: FrameHead,
     tokens: Box<[Arc<StoredToken>]>,
     /// The planes after the pixels whose items are not the tokens; `None` for the others.
@@ -101,32 +98,47 @@ fn place(record: &TokenRecord) -> Place {
     (x, y, sx, sy, extra_width, extra_height)
 }
 
-/// When a frame came, and after how many that did not.
+/// When a frame of a view came, and after how many others.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
+    /// In milliseconds since 1970.
     pub(crate) at_ms: f64,
+    /// On CLOCK_MONOTONIC, in nanoseconds.
     pub(crate) arrived_ns: u64,
+    /// Frames that had come before.
+    pub(crate) serial: u64,
+    /// Frames until then that were overwritten, or skipped for a newer one.
     pub(crate) missed: u64,
 }
 
+impl Arrival {
+    /// Frames that came between `before` and this one.
+    pub(crate) fn left_out_since(&self, before: &Self) -> u64 {
+        self.serial - before.serial - 1
+    }
+}
+
 impl StoredFrame {
-    /// Stores `frame`, and shares what it has in common with `before`.
+    /// Stores `frame`, which `decoded` has decoded, and shares what it has in common with `before`.
     pub(in crate::history) fn new(
         ledger: &Arc<Ledger>,
         segment: &Arc<FrameSegment>,
-        frame: &TokenFrameBuf,
+        (frame, decoded): (&TokenFrameBuf, &DecodedFrame),
         arrival: Arrival,
         before: Option<&Self>,
     ) -> Self {
-        let Arrival { at_ms, arrived_ns, missed } = arrival;
         let others = &segment.info.planes[1..];
         let before = before.filter(|before| before.segment.info.epoch == segment.info.epoch);
         let mut earlier = EarlierTokens { frame: before, by_place: None };
-        let token_bytes = segment.info.format.token_bytes();
+        let (token_bytes, texel_count) = (segment.info.format.token_bytes(), decoded.token_bytes());
         let mut items = Vec::new();
         let tokens: Box<[_]> = (frame.records.iter().enumerate())
             .map(|(index, record)| {
-                let texels = &frame.pixels[index * token_bytes..][..token_bytes];
+                let texels = if decoded.is_exact[index] {
+                    &decoded.pixels[index * texel_count..][..texel_count]
+                } else {
+                    &frame.pixels[index * token_bytes..][..token_bytes]
+                };
                 items.clear();
                 for (plane, bytes) in others.iter().zip(&frame.planes) {
                     if plane.is_of_tokens() {
@@ -166,9 +178,7 @@ impl StoredFrame {
         let bytes = size_of::<Self>() + size_of_val(&*tokens) + size_of_val(&*planes);
         Self {
             segment: Arc::clone(segment),
-            at_ms,
-            arrived_ns,
-            missed,
+            arrival,
             head: frame.head.clone(),
             tokens,
             planes,
@@ -178,14 +188,25 @@ impl StoredFrame {
 
     /// The frame as it was read from the ring.
     pub(crate) fn to_buf(&self) -> TokenFrameBuf {
-        let others = &self.segment.info.planes[1..];
-        let mut pixels =
-            Vec::with_capacity(self.tokens.len() * self.segment.info.format.token_bytes());
+        let SegmentSpec { planes, format, .. } = &self.segment.info.spec;
+        let others = &planes[1..];
+        let (token_bytes, table) = (format.token_bytes(), format.table());
+        let mut pixels = Vec::with_capacity(self.tokens.len() * token_bytes);
         let mut planes: Vec<Vec<u8>> = (self.planes.iter())
             .map(|blob| blob.as_ref().map_or_else(Vec::new, |blob| blob.bytes.to_vec()))
             .collect();
         for token in &self.tokens {
-            pixels.extend_from_slice(&token.texels.bytes);
+            let texels = &*token.texels.bytes;
+            if texels.len() == token_bytes {
+                pixels.extend_from_slice(texels);
+            } else {
+                for (plane, encoded) in texels.chunks_exact(texels.len() / 3).zip(&table) {
+                    let numbers = plane.iter().map(|texel| encoded[usize::from(*texel)]);
+                    numbers.for_each(|number| {
+                        pixels.extend_from_slice(&number.to_le_bytes()[..format.dtype.bytes()]);
+                    });
+                }
+            }
             let mut items = &*token.items.bytes;
             for (plane, target) in others.iter().zip(&mut planes) {
                 if plane.is_of_tokens() {

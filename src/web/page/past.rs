@@ -223,7 +223,11 @@ impl Page {
         after_ms: Option<f64>,
         socket: &mut WebSocket,
     ) -> Result<(), Closing> {
-        let failed = match self.begin_saving(after_ms) {
+        let begun = self.begin_saving(after_ms);
+        if after_ms.is_some() {
+            self.recorded = None;
+        }
+        let failed = match begun {
             Ok(()) => return Ok(()),
             Err(error) => error.to_owned(),
         };
