@@ -2,7 +2,7 @@
 //
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// Do not edit: generated from src/ring/abi.rs by `FOVEATE_WRITE_ABI=1 cargo test --test ring abi_files`.
+// Do not edit: generated from src/ring/abi.rs by `FOVEATE_WRITE_ABI=1 cargo test -p foveate-ring --test ring abi_files`.
 
 #ifndef FOVEATE_ABI_H
 #define FOVEATE_ABI_H

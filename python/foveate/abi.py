@@ -1,6 +1,6 @@
 """The structs of a segment as types of NumPy, with the names and offsets of ``docs/reference/abi.md``.
 
-Do not edit: generated from src/ring/abi.rs by ``FOVEATE_WRITE_ABI=1 cargo test --test ring abi_files``.
+Do not edit: generated from src/ring/abi.rs by ``FOVEATE_WRITE_ABI=1 cargo test -p foveate-ring --test ring abi_files``.
 """
 
 import numpy as np

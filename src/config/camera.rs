@@ -2,45 +2,45 @@
 
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
-
 use super::calibration::{CalibrationError, load_calibration};
 use super::reader::Table;
 use foveate_core::camera::{Camera, Edit, Flip, parent_from_optical};
-use foveate_core::value::{
-    Crop, Degrees, FrameName, Location, Position, Quaternion, checked, optional,
-};
+use foveate_core::value::{ConfigValue, Keys};
+use foveate_core::value::{crop, frame_name, one_of, path, position, quaternion};
 
 /// Calibration and pose of the camera.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct CameraConfig {
     /// Calibration file of ROS's `camera_calibration`.
-    #[serde(deserialize_with = "checked::<Location, _, _>")]
     pub calibration: PathBuf,
     /// Name of the camera's optical frame, at most 63 bytes; by default the stream's name and `_optical`.
-    #[serde(deserialize_with = "optional::<FrameName, _, _>")]
     pub optical_frame: Option<String>,
     /// The frame of reference that the camera is mounted in.
-    #[serde(deserialize_with = "optional::<FrameName, _, _>")]
     pub parent_frame: Option<String>,
     /// Position of the camera in `parent_frame`, in metres; only with that key.
-    #[serde(deserialize_with = "optional::<Position, _, _>")]
     pub translation: Option<[f64; 3]>,
     /// Orientation of the camera: a unit quaternion x, y, z, w from the optical frame to `parent_frame`; only with that key.
-    #[serde(deserialize_with = "optional::<Quaternion, _, _>")]
     pub rotation: Option<[f64; 4]>,
     /// The pipeline's crop of the calibrated picture: left, top, width and height in pixels.
-    #[serde(deserialize_with = "optional::<Crop, _, _>")]
     pub crop: Option<[u32; 4]>,
     /// How the cropped picture is flipped.
     pub flip: Flip,
     /// Clockwise rotation after crop and flip, in degrees: 0, 90, 180 or 270.
-    #[serde(deserialize_with = "checked::<Degrees, _, _>")]
     pub rotate: u32,
 }
 
 impl CameraConfig {
+    pub(super) fn keys(&mut self, keys: &mut dyn Keys) {
+        keys.key("calibration", &mut self.calibration, path);
+        keys.optional("optical_frame", &mut self.optical_frame, frame_name);
+        keys.optional("parent_frame", &mut self.parent_frame, frame_name);
+        keys.optional("translation", &mut self.translation, position);
+        keys.optional("rotation", &mut self.rotation, quaternion);
+        keys.optional("crop", &mut self.crop, crop);
+        keys.key("flip", &mut self.flip, one_of);
+        keys.key("rotate", &mut self.rotate, degrees);
+    }
+
     /// Checks combinations of keys, and resolves relative paths against `directory`.
     pub(super) fn validate(&mut self, table: &Table<'_>, directory: &Path) {
         table.need("calibration");
@@ -79,4 +79,10 @@ impl CameraConfig {
             edit: Edit { crop: self.crop, flip: self.flip, quarter_turns: self.rotate / 90 },
         })
     }
+}
+
+/// A turn in degrees, clockwise.
+fn degrees(given: &ConfigValue) -> Result<u32, String> {
+    let degrees = given.whole().filter(|degrees| [0, 90, 180, 270].contains(degrees));
+    given.expect(degrees, "0, 90, 180 or 270")
 }

@@ -3,35 +3,26 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
-
 use super::reader::Table;
 use super::validate::validate_source;
 use super::{Pace, SourceChoice, StreamConfig};
 use foveate_core::depth::DepthScale;
-use foveate_core::value::{Metres, Real, checked, optional};
+use foveate_core::value::{Keys, metres, real};
 
 /// The source of depth, and what its samples mean.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct DepthConfig {
     /// The source of its pictures.
-    #[serde(rename = "+")]
     pub source: SourceChoice,
     /// Values for `${name}` in its pipeline.
-    #[serde(deserialize_with = "foveate_core::source::parameters")]
     pub parameters: BTreeMap<String, String>,
     /// Metres of the sample 1.
-    #[serde(deserialize_with = "checked::<Metres, _, _>")]
     pub scale_m: f64,
     /// Nearest depth that is believed, in metres; by default any.
-    #[serde(deserialize_with = "optional::<Metres, _, _>")]
     pub min_m: Option<f64>,
     /// Farthest depth that is believed, in metres; by default any.
-    #[serde(deserialize_with = "optional::<Metres, _, _>")]
     pub max_m: Option<f64>,
     /// Most by which the times of a frame and its depth differ, in milliseconds, 0 to 60000.
-    #[serde(deserialize_with = "checked::<Real<0, 6_000_000>, _, _>")]
     pub bound_ms: f64,
 }
 
@@ -49,6 +40,15 @@ impl Default for DepthConfig {
 }
 
 impl DepthConfig {
+    pub(super) fn keys(&mut self, keys: &mut dyn Keys) {
+        self.source.keys(keys);
+        keys.map("parameters", &mut self.parameters);
+        keys.key("scale_m", &mut self.scale_m, metres);
+        keys.optional("min_m", &mut self.min_m, metres);
+        keys.optional("max_m", &mut self.max_m, metres);
+        keys.key("bound_ms", &mut self.bound_ms, real(0.0..=60_000.0));
+    }
+
     /// Checks combinations of keys, and resolves relative paths against `directory`. `pace` is that of the stream.
     pub(super) fn validate(&mut self, table: &Table<'_>, directory: &Path, pace: Pace) {
         table.need("scale_m");

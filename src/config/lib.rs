@@ -1,7 +1,7 @@
 //! The configuration: read and checked once, then trusted.
 //!
-//! A file is strict TOML, and its tables are the types below: serde reads and writes them. Unknown keys, wrong types,
-//! values out of range and contradictory keys are errors. All errors of a file are reported at once, each with file,
+//! A file is strict TOML, and its tables are the types below: the function `keys` of each names its keys. Unknown keys, wrong
+//! types, values out of range and contradictory keys are errors. All errors of a file are reported at once, each with file,
 //! line, key and what is allowed. `${NAME}` inside a string is replaced by the credential of that name, a file in
 //! `$CREDENTIALS_DIRECTORY`, or else by that environment variable, so that passwords need not be in the file; `$${` is
 //! a literal `${`. `configs/default.toml` documents every key.
@@ -12,7 +12,6 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use toml::de::DeTable;
 
 use self::environment::Environment;
@@ -24,12 +23,13 @@ use foveate_core::depth::DepthDetail;
 use foveate_core::file;
 use foveate_core::source::Content;
 use foveate_core::token::TokenFormat;
-use foveate_core::value::{Location, Name, Real, Text, Whole, checked, optional, taken};
+use foveate_core::value::{self, ConfigValue, Keys, one_of, path, real, switch, text, whole};
+
 use foveate_gaze::GazeParameters;
 use foveate_gaze::controller::Policy;
 use foveate_gaze::controller::PolicyFileError;
 use foveate_gaze::layout::Layout;
-use foveate_gaze::view::{ChannelNames, DEFAULT_BUDGET, ViewSpec, default_slot_count};
+use foveate_gaze::view::{DEFAULT_BUDGET, ViewSpec, channel_names, default_slot_count};
 
 mod calibration;
 mod camera;
@@ -62,7 +62,7 @@ const BOX_COST: usize = 4096;
 /// Most streams of a daemon: each has about six threads.
 const STREAMS_MAX: usize = 256;
 
-/// A configuration with each table, and with each word on which the keys beside it depend.
+/// A configuration with each table.
 const TABLES: &str = "daemon = {}
 [[stream]]
 limits = {}
@@ -70,20 +70,11 @@ change = {}
 camera = {}
 depth = {}
 mask = [{}]
-view = [
-    { gaze = { policy = 'fixed' } },
-    { gaze = { policy = 'relevance' } },
-    { gaze = { policy = 'replay' } },
-    { layout = 'adaptive' },
-    { layout = 'foveal' },
-    { layout = 'inset' },
-    { layout = 'rings' },
-    { layout = 'samples' },
-]";
+view = [{ gaze = {} }]";
 
 /// The tables of a configuration with their keys.
 static KNOWN_TABLES: LazyLock<Vec<KnownTable>> =
-    LazyLock::new(|| reader::known_keys::<Config>(TABLES));
+    LazyLock::new(|| reader::known_keys(TABLES, |keys| Config::default().keys(keys)));
 
 /// The text of a file, which is waited for, as a pipe's is.
 fn wait_for_text(file: &Path) -> Result<String, ConfigError> {
@@ -126,65 +117,69 @@ enum TextPart<'a> {
 }
 
 /// The whole configuration of a daemon.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// `[daemon]`.
     pub daemon: DaemonConfig,
     /// The streams, at least one; names are unique.
-    #[serde(rename = "stream")]
     pub streams: Vec<StreamConfig>,
     /// Secrets of everything but the streams.
-    #[serde(skip)]
     secrets: Secrets,
 }
 
 /// `[daemon]`: settings of the daemon as a whole.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DaemonConfig {
     /// Path of the control socket, absolute; by default in the runtime directory.
-    #[serde(deserialize_with = "optional::<Location, _, _>")]
     pub socket: Option<PathBuf>,
     /// Mode of the socket, which decides who may connect.
-    #[serde(deserialize_with = "socket_mode", serialize_with = "octal")]
     pub socket_mode: u32,
     /// Group of the socket, by name or number; by default the daemon's own.
-    #[serde(deserialize_with = "optional::<Text, _, _>")]
     pub socket_group: Option<String>,
     /// Address at which metrics are served over HTTP; `None` serves none.
-    #[serde(deserialize_with = "address")]
     pub metrics: Option<SocketAddr>,
     /// Host names, besides `localhost` and addresses, under which scrapers may ask for them.
     pub metrics_hosts: Vec<String>,
     /// Threads that work on one frame at a time, 1 to 64: the stream's own, and helpers that all streams share. By
     /// default one per processor, up to four.
-    #[serde(deserialize_with = "optional::<Whole<1, 64>, _, _>")]
     pub threads: Option<u32>,
 }
 
 /// Default mode of the socket: the daemon's user and group may connect.
 pub const SOCKET_MODE: u32 = 0o660;
 
-/// Reads who may connect to a socket. The daemon's own user needs both bits: otherwise nobody could tell a running daemon from a dead one.
-fn socket_mode<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
-    const ALLOWED: &str =
-        "a mode in octal digits, of reading and writing, such as \"0660\" or \"0600\"";
-    taken(deserializer, ALLOWED, |given| {
-        let digits = given.text().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?;
-        let is_for_sockets = |mode: &u32| mode & !0o666 == 0 && mode & 0o600 == 0o600;
-        u32::from_str_radix(digits, 8).ok().filter(is_for_sockets)
-    })
+/// Who may connect to a socket. The daemon's own user needs both bits: otherwise nobody could tell a running daemon from a dead one.
+fn socket_mode(given: &ConfigValue) -> Result<u32, String> {
+    let is_for_sockets = |mode: &u32| mode & !0o666 == 0 && mode & 0o600 == 0o600;
+    let digits = given.text().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    let mode = digits.and_then(|digits| u32::from_str_radix(digits, 8).ok()).filter(is_for_sockets);
+    let allowed = "a mode in octal digits, of reading and writing, such as \"0660\" or \"0600\"";
+    given.expect(mode, allowed)
 }
 
-/// Reads an address to listen on for HTTP.
-fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SocketAddr>, D::Error> {
-    const ALLOWED: &str = "an IP address and a port, such as \"127.0.0.1:9187\" or \"[::1]:9187\"";
-    taken(deserializer, ALLOWED, |given| given.text()?.parse().ok()).map(Some)
+/// An address to listen on for HTTP.
+fn address(given: &ConfigValue) -> Result<SocketAddr, String> {
+    let allowed = "an IP address and a port, such as \"127.0.0.1:9187\" or \"[::1]:9187\"";
+    given.expect(given.text().and_then(|text| text.parse().ok()), allowed)
 }
 
-fn octal<S: Serializer>(mode: &u32, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(&format_args!("{mode:04o}"))
+fn host_names(given: &ConfigValue) -> Result<Vec<String>, String> {
+    let names = given.list(|given| given.text().map(str::to_owned));
+    given.expect(names, "a list of host names, such as [\"robot.local\"]")
+}
+
+impl DaemonConfig {
+    fn keys(&mut self, keys: &mut dyn Keys) {
+        keys.optional("socket", &mut self.socket, path);
+        let mode = Some(format!("{:04o}", self.socket_mode).into());
+        keys.value("socket_mode", mode, &mut |given| {
+            socket_mode(given).map(|mode| self.socket_mode = mode)
+        });
+        keys.optional("socket_group", &mut self.socket_group, text);
+        keys.optional("metrics", &mut self.metrics, address);
+        keys.key("metrics_hosts", &mut self.metrics_hosts, host_names);
+        keys.optional("threads", &mut self.threads, whole(1..=64));
+    }
 }
 
 impl Default for DaemonConfig {
@@ -202,24 +197,19 @@ impl Default for DaemonConfig {
 }
 
 /// `[[stream]]`: one source of frames, and its views.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct StreamConfig {
     /// 1 to 63 of a-z, 0-9, `_` and `-`.
-    #[serde(deserialize_with = "checked::<Name, _, _>")]
     pub name: String,
     /// The source of its frames; the name and the content that it has are not read.
-    #[serde(rename = "+")]
     pub capture: SourceSpec,
     /// Time without a frame after which the stream counts as stalled, in milliseconds.
-    #[serde(deserialize_with = "checked::<Whole<100, 600_000>, _, _>")]
     pub stall_timeout_ms: u32,
     /// Whether the service is ready only once the stream has published a frame.
     pub required: bool,
     /// The backend that keeps the pyramid.
     pub backend: BackendChoice,
     /// Part of the name of the Vulkan device; never with [`BackendChoice::Cpu`].
-    #[serde(deserialize_with = "optional::<Text, _, _>")]
     pub device: Option<String>,
     /// Change detection: the threshold, and the device that finds changes.
     pub change: ChangeTable,
@@ -232,19 +222,15 @@ pub struct StreamConfig {
     /// The source of depth beside the pictures.
     pub depth: Option<DepthConfig>,
     /// The views, at least one; names are unique.
-    #[serde(rename = "view")]
     pub views: Vec<ViewConfig>,
     /// Texts of the stream that no log, error or listing may show.
-    #[serde(skip)]
     pub secrets: Secrets,
 }
 
 /// `[stream.change]`: what counts as a change of the picture, and where changes are found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChangeTable {
     /// The threshold of change detection.
-    #[serde(rename = "+")]
     pub config: ChangeConfig,
     /// Where frames are compared; never [`ChangeOn::Gpu`] with [`BackendChoice::Cpu`].
     pub on: ChangeOn,
@@ -258,32 +244,31 @@ impl Default for ChangeTable {
     }
 }
 
+impl ChangeTable {
+    fn keys(&mut self, keys: &mut dyn Keys) {
+        self.config.keys(keys);
+        keys.key("on", &mut self.on, one_of);
+    }
+}
+
 /// `[[stream.view]]`: what is sampled of a stream for one kind of consumer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ViewConfig {
     /// 1 to 63 of a-z, 0-9, `_` and `-`.
-    #[serde(deserialize_with = "checked::<Name, _, _>")]
     pub name: String,
     /// Arrangement of the tokens over the image.
-    #[serde(rename = "+layout")]
     pub layout: Layout,
     /// Most tokens of a frame, 1 to 5000.
-    #[serde(deserialize_with = "checked::<Whole<1, 5000>, _, _>")]
     pub budget: u32,
     /// Patch side, number format and normalisation; bytes are not normalised.
-    #[serde(rename = "+")]
     pub format: TokenFormat,
     /// Token frames that the ring holds, 2 to 64; by default [as many as a cache holds](default_slot_count).
-    #[serde(deserialize_with = "optional::<Whole<2, 64>, _, _>")]
     pub slots: Option<u32>,
     /// Most frames a second that are published, 0.01 to 1000; by default all.
-    #[serde(deserialize_with = "optional::<Real<1, 100_000>, _, _>")]
     pub max_fps: Option<f64>,
     /// When frames are published.
     pub publish: PublishChoice,
     /// The channels that are published, by name; only with the policy [`Policy::Relevance`].
-    #[serde(deserialize_with = "checked::<ChannelNames, _, _>")]
     pub channels: Vec<String>,
     /// The depth that is published with the tokens; only with [`StreamConfig::depth`].
     pub depth: DepthDetail,
@@ -294,20 +279,23 @@ pub struct ViewConfig {
 }
 
 /// `[stream.view.gaze]`: where a view looks, and how its gaze moves.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct GazeConfig {
     /// Decides the fixations.
-    #[serde(rename = "+policy")]
     pub policy: Policy<PathBuf, PathBuf>,
     /// How the gaze moves.
-    #[serde(rename = "+")]
     pub parameters: GazeParameters,
 }
 
+impl GazeConfig {
+    fn keys(&mut self, keys: &mut dyn Keys) {
+        self.policy.keys(keys);
+        self.parameters.keys(keys);
+    }
+}
+
 /// When a view publishes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PublishChoice {
     /// Always, even without readers, so that a new reader finds a fresh frame at once.
     #[default]
@@ -316,17 +304,14 @@ pub enum PublishChoice {
     WhenRead,
 }
 
-impl PublishChoice {
-    /// Name of the value in configurations.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Always => "always",
-            Self::WhenRead => "when-read",
-        }
-    }
-}
+foveate_core::names!(PublishChoice { Always = "always", WhenRead = "when-read" });
 
 impl Config {
+    fn keys(&mut self, keys: &mut dyn Keys) {
+        keys.table("daemon", &mut self.daemon, DaemonConfig::keys);
+        keys.list("stream", &mut self.streams, StreamConfig::keys);
+    }
+
     /// Reads and checks the file at `path`, which may be a pipe.
     ///
     /// # Errors
@@ -441,7 +426,8 @@ impl Config {
         };
         let validate =
             |config: &mut Self, table: &Table<'_>| config.validate(table, directory, part);
-        let (mut config, mistakes) = reader::read::<Self>(text, &KNOWN_TABLES, prepare, validate);
+        let (mut config, mistakes) =
+            reader::read(text, &KNOWN_TABLES, prepare, Self::keys, validate);
         let all = of_streams.iter().map(|(secrets, _)| secrets).chain([&others]).flatten();
         let all = all.map(|(text, shown)| (text.clone(), shown.clone())).collect();
         let mistakes = error::placed(mistakes, text, file, &all);
@@ -507,6 +493,21 @@ impl Default for StreamConfig {
 }
 
 impl StreamConfig {
+    fn keys(&mut self, keys: &mut dyn Keys) {
+        keys.key("name", &mut self.name, value::name);
+        self.capture.keys(keys);
+        keys.key("stall_timeout_ms", &mut self.stall_timeout_ms, whole(100..=600_000));
+        keys.key("required", &mut self.required, switch);
+        keys.key("backend", &mut self.backend, one_of);
+        keys.optional("device", &mut self.device, text);
+        keys.table("change", &mut self.change, ChangeTable::keys);
+        keys.key("events", &mut self.events, switch);
+        keys.key("motion", &mut self.motion, switch);
+        keys.optional_table("camera", &mut self.camera, CameraConfig::keys);
+        keys.optional_table("depth", &mut self.depth, DepthConfig::keys);
+        keys.list("view", &mut self.views, ViewConfig::keys);
+    }
+
     /// The source of its pictures.
     pub fn source(&self) -> SourceSpec {
         SourceSpec { stream: self.name.clone(), content: Content::Pictures, ..self.capture.clone() }
@@ -538,6 +539,20 @@ impl StreamConfig {
 }
 
 impl ViewConfig {
+    fn keys(&mut self, keys: &mut dyn Keys) {
+        keys.key("name", &mut self.name, value::name);
+        self.layout.keys(keys);
+        keys.key("budget", &mut self.budget, whole(1..=5000));
+        self.format.keys(keys);
+        keys.optional("slots", &mut self.slots, whole(2..=64));
+        keys.optional("max_fps", &mut self.max_fps, real(0.01..=1000.0));
+        keys.key("publish", &mut self.publish, one_of);
+        keys.key("channels", &mut self.channels, channel_names);
+        keys.key("depth", &mut self.depth, DepthDetail::from_config);
+        keys.key("boxes", &mut self.boxes, switch);
+        keys.table("gaze", &mut self.gaze, GazeConfig::keys);
+    }
+
     /// Checks the text of one view: the keys below `[[stream.view]]`, with tables such as `[gaze]`. `${NAME}` is not
     /// substituted.
     ///
@@ -582,7 +597,7 @@ impl ViewConfig {
                 );
             }
         };
-        let (view, mistakes) = reader::read::<Self>(text, &KNOWN_TABLES, |_, _| (), validate);
+        let (view, mistakes) = reader::read(text, &KNOWN_TABLES, |_, _| (), Self::keys, validate);
         let mistakes = error::placed(mistakes, text, Path::new("view"), &Secrets::new());
         ConfigError::refused(mistakes).map(|()| view)
     }

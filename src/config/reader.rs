@@ -1,25 +1,16 @@
-//! Reads a TOML document into any serde type, and reports every mistake in it.
+//! Reads the tables of a TOML document into the fields of a configuration, and reports every mistake in it.
 //!
-//! A refused value is noted, and the type is read again without its key, so that the default takes its place: types of
-//! tables have a default for every key. A field whose name begins with `+` has no key of its own: its keys are in the
-//! enclosing table. For an enum, the name after `+` is the key that names the variant, by default the first, and the
-//! variant's fields are beside it. Where that key is a list, the variant is `[]`, with a field of that name for the list.
+//! A refused value is noted, and its field keeps the default.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::ops::Range;
 
-use serde::de::value::{SeqDeserializer, StrDeserializer};
-use serde::de::{
-    self, DeserializeOwned, DeserializeSeed, Deserializer, EnumAccess, Error, IntoDeserializer,
-    MapAccess, VariantAccess, Visitor,
-};
-use serde::{Deserialize, forward_to_deserialize_any};
 use toml::Spanned;
-use toml::de::{DeTable, DeValue, ValueDeserializer};
+use toml::de::{DeTable, DeValue};
 
-use foveate_core::value::{ConfigValue, shown};
+use foveate_core::value::{ConfigValue, Keys, parameter, shown};
 
 /// Most mistakes reported for one file. A file with more is not a configuration.
 const MISTAKES_MAX: usize = 50;
@@ -27,32 +18,30 @@ const MISTAKES_MAX: usize = 50;
 /// Most keys of a document, and tables in its lists.
 const KEYS_MAX: usize = 20_000;
 
-/// The variant that a list stands for.
-const LIST: &str = "[]";
-
 /// Byte range and message of each mistake.
 pub(super) type Mistakes = Vec<(Range<usize>, String)>;
 
 /// A table of a configuration, such as `[[stream.view]]`, and the keys that it may have.
 pub(super) type KnownTable = (String, Vec<&'static str>);
 
-/// The keys of each table of a `T` in a document that has all of them.
-pub(super) fn known_keys<T: DeserializeOwned + Default>(all_tables: &str) -> Vec<KnownTable> {
+/// The keys of each table in a document that has all of them, which `fill` reads.
+pub(super) fn known_keys(all_tables: &str, fill: impl FnOnce(&mut dyn Keys)) -> Vec<KnownTable> {
     let (document, _) = DeTable::parse_recoverable(all_tables);
     let notes = RefCell::default();
-    let table = Table { keys: document.get_ref(), span: 0..0, notes: &notes };
-    let _: T = read_table(&table);
+    let mut table = Table { keys: document.get_ref(), span: 0..0, notes: &notes };
+    fill(&mut table);
     let mut found = Vec::new();
     table.note_known("", &mut found);
     found
 }
 
-/// Reads a `T` from `text` after `prepare` has changed the document, lets `validate` check combinations of keys, and
-/// looks for unknown keys, which `tables` may have elsewhere. The value is valid only without mistakes, which are in text order.
-pub(super) fn read<T: DeserializeOwned + Default>(
+/// Reads a `T` from `text` after `prepare` has changed the document. `fill` reads its keys, `validate` checks combinations of them; unknown
+/// keys may belong in others of `tables`. The value is valid only without mistakes, which are in text order.
+pub(super) fn read<T: Default>(
     text: &str,
     tables: &[KnownTable],
     prepare: impl FnOnce(&mut DeTable<'_>, &mut Mistakes),
+    fill: fn(&mut T, &mut dyn Keys),
     validate: impl FnOnce(&mut T, &Table<'_>),
 ) -> (T, Mistakes) {
     let (mut document, errors) = DeTable::parse_recoverable(text);
@@ -66,8 +55,9 @@ pub(super) fn read<T: DeserializeOwned + Default>(
     let mut mistakes = Mistakes::new();
     prepare(document.get_mut(), &mut mistakes);
     let notes = RefCell::new(Notes { mistakes, is_broken: !unread.is_empty(), ..Notes::default() });
-    let table = Table { keys: document.get_ref(), span: 0..0, notes: &notes };
-    let mut value = read_table(&table);
+    let mut table = Table { keys: document.get_ref(), span: 0..0, notes: &notes };
+    let mut value = T::default();
+    fill(&mut value, &mut table);
     validate(&mut value, &table);
     table.note_unknown_keys(tables);
     // Further mistakes in a line with a syntax error may not be real.
@@ -128,20 +118,26 @@ fn is_unquoted(word: &str) -> bool {
         && !is_symbol
 }
 
-fn read_table<'a, T: Deserialize<'a> + Default>(table: &Table<'a>) -> T {
-    loop {
-        let Fault { message, span, key } =
-            match T::deserialize(ValuePath::Around(table.clone(), "")) {
-                Ok(value) => return value,
-                Err(fault) => fault,
-            };
-        let mut notes = table.notes.borrow_mut();
-        let span = span.unwrap_or(0..0);
-        if notes.mistakes.iter().all(|(told, _)| *told != span) {
-            notes.mistakes.push((span, message));
+fn value_of(value: &DeValue<'_>) -> ConfigValue {
+    match value {
+        DeValue::String(text) => ConfigValue::Text(text.clone().into_owned()),
+        DeValue::Integer(number) => {
+            let whole = i64::from_str_radix(number.as_str(), number.radix());
+            // A number that does not fit is out of every range.
+            let real = || number.as_str().parse().unwrap_or(f64::MAX);
+            whole.map_or_else(|_| ConfigValue::Real(real()), ConfigValue::Whole)
         }
-        if MISTAKES_MAX <= notes.mistakes.len() || !key.is_some_and(|key| notes.bad.insert(key)) {
-            return T::default();
+        DeValue::Float(number) => ConfigValue::Real(number.as_str().parse().unwrap_or(f64::NAN)),
+        DeValue::Boolean(switch) => ConfigValue::Switch(*switch),
+        DeValue::Datetime(_) => ConfigValue::Date(()),
+        DeValue::Array(list) => {
+            ConfigValue::List(list.iter().map(|value| value_of(value.get_ref())).collect())
+        }
+        DeValue::Table(table) => {
+            let entry = |(key, value): (&Spanned<Cow<'_, str>>, &Spanned<DeValue<'_>>)| {
+                (key.get_ref().clone().into_owned(), value_of(value.get_ref()))
+            };
+            ConfigValue::Table(table.iter().map(entry).collect())
         }
     }
 }
@@ -152,10 +148,14 @@ struct Notes {
     mistakes: Mistakes,
     /// Whether the text is not TOML, so that a missing key may only have been lost.
     is_broken: bool,
-    /// Keys to skip because their values were refused, each with the address of its table.
+    /// Keys whose values were refused, each with the address of its table.
     bad: BTreeSet<(usize, String)>,
     /// The keys that each table may have.
     known: BTreeMap<usize, Vec<&'static str>>,
+    /// The keys that each table may have with one layout or policy or another.
+    elsewhere: BTreeMap<usize, Vec<&'static str>>,
+    /// Tables that may have further keys.
+    open: BTreeSet<usize>,
 }
 
 /// A table of a document.
@@ -223,7 +223,22 @@ impl<'a> Table<'a> {
             Some(DeValue::Array(list)) => list.iter().collect(),
             _ => Vec::from_iter(value),
         };
-        values.into_iter().filter_map(|value| ValuePath::At(value, self.notes).table()).collect()
+        values.into_iter().filter_map(|value| self.table_in(value)).collect()
+    }
+
+    fn table_in(&self, value: &'a Spanned<DeValue<'a>>) -> Option<Self> {
+        let keys = value.get_ref().as_table()?;
+        Some(Table { keys, span: value.span(), notes: self.notes })
+    }
+
+    /// Refuses a value unless there is a mistake in it already, such as a variable that is not set.
+    fn refuse_value(&self, key: &str, value: &Spanned<DeValue<'_>>, message: String) {
+        let mut notes = self.notes.borrow_mut();
+        notes.bad.insert((self.address(), key.to_owned()));
+        let has_room = notes.mistakes.len() < MISTAKES_MAX;
+        if has_room && notes.mistakes.iter().all(|(span, _)| *span != value.span()) {
+            notes.mistakes.push((value.span(), message));
+        }
     }
 
     fn address(&self) -> usize {
@@ -237,7 +252,7 @@ impl<'a> Table<'a> {
     fn know(&self, key: &'static str) {
         let mut notes = self.notes.borrow_mut();
         let known = notes.known.entry(self.address()).or_default();
-        if !key.is_empty() && !known.contains(&key) {
+        if !known.contains(&key) {
             known.push(key);
         }
     }
@@ -249,7 +264,8 @@ impl<'a> Table<'a> {
 
     /// Adds this table, which is at `path`, and those in it.
     fn note_known(&self, path: &str, found: &mut Vec<KnownTable>) {
-        found.push((path.to_owned(), self.known()));
+        let elsewhere = self.notes.borrow().elsewhere.get(&self.address()).cloned();
+        found.push((path.to_owned(), [self.known(), elsewhere.unwrap_or_default()].concat()));
         for (key, value) in self.keys {
             let name = key.get_ref().as_ref();
             let inner = path.trim_matches(['[', ']']);
@@ -262,8 +278,8 @@ impl<'a> Table<'a> {
 
     fn note_unknown_keys(&self, tables: &[KnownTable]) {
         let known = self.known();
-        // If the variant is unknown, so are its fields; a map may have any keys.
-        let is_open = known.is_empty() || known.iter().any(|key| self.is_bad(&format!("+{key}")));
+        // Nothing is known of a map, which may have any keys.
+        let is_open = known.is_empty() || self.notes.borrow().open.contains(&self.address());
         for (key, _) in self.keys {
             let name = key.get_ref().as_ref();
             if known.contains(&name) {
@@ -276,6 +292,83 @@ impl<'a> Table<'a> {
                 self.notes.borrow_mut().mistakes.push((key.span(), message));
             }
         }
+    }
+}
+
+impl Keys for Table<'_> {
+    fn value(
+        &mut self,
+        key: &'static str,
+        _: Option<ConfigValue>,
+        take: &mut dyn FnMut(&ConfigValue) -> Result<(), String>,
+    ) -> bool {
+        self.know(key);
+        let Some(value) = self.keys.get(key) else { return true };
+        let taken = take(&value_of(value.get_ref()));
+        taken.map_err(|message| self.refuse_value(key, value, message)).is_ok()
+    }
+
+    fn map(&mut self, key: &'static str, map: &mut BTreeMap<String, String>) {
+        self.know(key);
+        let Some(value) = self.keys.get(key) else { return };
+        let Some(table) = self.table_in(value) else {
+            let message =
+                value_of(value.get_ref()).refused("a table, such as { name = \"value\" }");
+            return self.refuse_value(key, value, message);
+        };
+        for (key, value) in table.keys {
+            let key = key.get_ref().as_ref();
+            match parameter(&value_of(value.get_ref())) {
+                Ok(text) => drop(map.insert(key.to_owned(), text)),
+                Err(message) => table.refuse_value(key, value, message),
+            }
+        }
+    }
+
+    fn tables(
+        &mut self,
+        key: &'static str,
+        is_list: bool,
+        _: usize,
+        each: &mut dyn FnMut(usize, &mut dyn Keys),
+    ) {
+        const TABLES: &str =
+            "tables, each below its name in double brackets, such as [[stream]] or [[stream.view]]";
+        self.know(key);
+        let Some(value) = self.keys.get(key) else { return };
+        let table = |value| self.table_in(value).ok_or((value, "a table"));
+        let tables: Result<Vec<_>, _> = match value.get_ref() {
+            DeValue::Array(list) if is_list => list.iter().map(table).collect(),
+            _ if is_list => Err((value, TABLES)),
+            _ => table(value).map(|table| vec![table]),
+        };
+        match tables {
+            Ok(tables) => (0..).zip(tables).for_each(|(place, mut table)| each(place, &mut table)),
+            Err((wrong, allowed)) => {
+                self.refuse_value(key, value, value_of(wrong.get_ref()).refused(allowed));
+            }
+        }
+    }
+
+    fn refuse(&mut self, key: &str, message: String) {
+        Table::refuse(self, key, message);
+    }
+
+    fn only_with(&mut self, key: &'static str, variant: &str, names: &[&str]) {
+        let mut notes = self.notes.borrow_mut();
+        notes.elsewhere.entry(self.address()).or_default().push(key);
+        drop(notes);
+        if !self.known().contains(&key) {
+            let names: Vec<_> = names.iter().map(|name| format!("\"{name}\"")).collect();
+            let plural = if names.len() == 1 { "" } else { "s" };
+            let place = format!("with the {variant}{plural} {}", names.join(" and "));
+            self.allow(key, false, variant, &place);
+        }
+    }
+
+    fn leave_open(&mut self) {
+        let address = self.address();
+        self.notes.borrow_mut().open.insert(address);
     }
 }
 
@@ -305,228 +398,4 @@ fn meant<'a>(key: &str, known: &[&'a str]) -> Option<&'a str> {
     let nearest = nearest.filter(|other| distance(other) <= other.len().div_ceil(3));
     let mut whole = known.iter().copied().filter(|other| other.split('_').any(|part| part == key));
     nearest.or_else(|| whole.next().filter(|_| whole.next().is_none()))
-}
-
-/// The place that a value is read from.
-#[derive(Clone, Debug)]
-enum ValuePath<'a> {
-    At(&'a Spanned<DeValue<'a>>, &'a RefCell<Notes>),
-    /// Some keys of a table, and the one that names the variant of an enum.
-    Around(Table<'a>, &'static str),
-}
-
-impl<'a> ValuePath<'a> {
-    fn table(&self) -> Option<Table<'a>> {
-        match self {
-            Self::At(value, notes) => {
-                let keys = value.get_ref().as_table()?;
-                Some(Table { keys, span: value.span(), notes })
-            }
-            Self::Around(table, _) => Some(table.clone()),
-        }
-    }
-
-    /// The value, if it is a single one.
-    fn value(&self) -> Option<&'a Spanned<DeValue<'a>>> {
-        match self {
-            Self::At(value, _) => Some(value),
-            Self::Around(table, tag) => table.keys.get(*tag),
-        }
-    }
-
-    fn refused(&self, allowed: impl fmt::Display) -> Fault {
-        let given = self
-            .value()
-            .map(|value| ConfigValue::deserialize(ValueDeserializer::from(value.clone())));
-        match given {
-            Some(Ok(given)) => Fault::custom(given.refused(allowed)),
-            _ => Fault::custom(format_args!("expected {allowed}")),
-        }
-    }
-}
-
-impl<'a> IntoDeserializer<'a, Fault> for ValuePath<'a> {
-    type Deserializer = Self;
-
-    fn into_deserializer(self) -> Self {
-        self
-    }
-}
-
-impl<'a> Deserializer<'a> for ValuePath<'a> {
-    type Error = Fault;
-
-    fn deserialize_any<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Fault> {
-        let Self::At(value, _) = self else {
-            unreachable!("only structs and enums have keys among others")
-        };
-        match value.get_ref() {
-            DeValue::Datetime(_) => visitor.visit_unit(),
-            // A number that does not fit is out of every range.
-            DeValue::Integer(number)
-                if i64::from_str_radix(number.as_str(), number.radix()).is_err() =>
-            {
-                visitor.visit_f64(number.as_str().parse().unwrap_or(f64::MAX))
-            }
-            _ => Ok(ValueDeserializer::from(value.clone()).deserialize_any(visitor)?),
-        }
-    }
-
-    fn deserialize_bool<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Fault> {
-        match self.value() {
-            Some(value) if value.get_ref().is_bool() => self.deserialize_any(visitor),
-            _ => Err(self.refused("true or false")),
-        }
-    }
-
-    fn deserialize_seq<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Fault> {
-        match (self.value().and_then(|value| value.get_ref().as_array()), &self) {
-            (Some(list), Self::At(_, notes)) => {
-                let places = list.iter().map(|value| ValuePath::At(value, notes));
-                visitor.visit_seq(SeqDeserializer::new(places))
-            }
-            _ => Err(self.refused(
-                "tables, each below its name in double brackets, such as [[stream]] or [[stream.view]]",
-            )),
-        }
-    }
-
-    fn deserialize_option<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Fault> {
-        visitor.visit_some(self)
-    }
-
-    fn deserialize_struct<V: Visitor<'a>>(
-        self,
-        _: &'static str,
-        fields: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, Fault> {
-        let table = self.table().ok_or_else(|| self.refused("a table"))?;
-        visitor.visit_map(StructKeys { table, left: fields.iter(), next: None })
-    }
-
-    fn deserialize_enum<V: Visitor<'a>>(
-        self,
-        _: &'static str,
-        variants: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, Fault> {
-        let mut offered = variants.iter().copied().filter(|name| *name != LIST);
-        let name = match self.value().map(Spanned::get_ref) {
-            None => offered.next(),
-            Some(DeValue::Array(_)) => variants.contains(&LIST).then_some(LIST),
-            Some(given) => offered.find(|name| given.as_str() == Some(name)),
-        };
-        if let Some(name) = name {
-            return visitor.visit_enum(NamedVariant { name, fields: self });
-        }
-        let names: Vec<_> = variants.iter().copied().filter(|name| *name != LIST).collect();
-        let or_list = if variants.contains(&LIST) { ", or a list of policies" } else { "" };
-        Err(self.refused(format_args!("\"{}\"{or_list}", names.join("\", \""))))
-    }
-
-    forward_to_deserialize_any! {
-        <V: Visitor<'a>>
-        i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct newtype_struct
-        tuple tuple_struct map identifier ignored_any
-    }
-}
-
-/// The keys of a struct.
-struct StructKeys<'a> {
-    table: Table<'a>,
-    left: std::slice::Iter<'static, &'static str>,
-    next: Option<(&'static str, ValuePath<'a>)>,
-}
-
-impl<'a> MapAccess<'a> for StructKeys<'a> {
-    type Error = Fault;
-
-    fn next_key_seed<K: DeserializeSeed<'a>>(
-        &mut self,
-        seed: K,
-    ) -> Result<Option<K::Value>, Fault> {
-        let Self { table, left, next } = self;
-        let place = |name: &&'static str| {
-            let tag = name.strip_prefix('+');
-            table.know(tag.unwrap_or(name));
-            let place = match tag {
-                Some(tag) => ValuePath::Around(table.clone(), tag),
-                None => ValuePath::At(table.keys.get(*name)?, table.notes),
-            };
-            (!table.is_bad(name)).then_some((*name, place))
-        };
-        *next = left.find_map(place);
-        next.as_ref().map(|(name, _)| seed.deserialize(StrDeserializer::new(name))).transpose()
-    }
-
-    fn next_value_seed<V: DeserializeSeed<'a>>(&mut self, seed: V) -> Result<V::Value, Fault> {
-        let Some((name, place)) = self.next.take() else { unreachable!("a key comes first") };
-        let span = place.value().map_or(self.table.span.clone(), Spanned::span);
-        seed.deserialize(place).map_err(|Fault { message, span: inner, key }| Fault {
-            message,
-            span: inner.or(Some(span)),
-            key: key.or_else(|| Some((self.table.address(), name.to_owned()))),
-        })
-    }
-}
-
-/// A variant of an enum, and the place of its fields.
-struct NamedVariant<'a> {
-    name: &'static str,
-    fields: ValuePath<'a>,
-}
-
-impl<'a> EnumAccess<'a> for NamedVariant<'a> {
-    type Error = Fault;
-    type Variant = Self;
-
-    fn variant_seed<V: DeserializeSeed<'a>>(self, seed: V) -> Result<(V::Value, Self), Fault> {
-        Ok((seed.deserialize(StrDeserializer::<Fault>::new(self.name))?, self))
-    }
-}
-
-impl<'a> VariantAccess<'a> for NamedVariant<'a> {
-    type Error = Fault;
-
-    fn unit_variant(self) -> Result<(), Fault> {
-        Ok(())
-    }
-
-    fn newtype_variant_seed<T: DeserializeSeed<'a>>(self, seed: T) -> Result<T::Value, Fault> {
-        seed.deserialize(self.fields)
-    }
-
-    fn tuple_variant<V: Visitor<'a>>(self, _: usize, visitor: V) -> Result<V::Value, Fault> {
-        self.fields.deserialize_seq(visitor)
-    }
-
-    fn struct_variant<V: Visitor<'a>>(
-        self,
-        fields: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, Fault> {
-        self.fields.deserialize_struct(self.name, fields, visitor)
-    }
-}
-
-/// Why and where a value is refused, and its innermost key.
-#[derive(Debug, thiserror::Error)]
-#[error("{message}")]
-struct Fault {
-    message: String,
-    span: Option<Range<usize>>,
-    key: Option<(usize, String)>,
-}
-
-impl de::Error for Fault {
-    fn custom<T: fmt::Display>(message: T) -> Self {
-        Self { message: message.to_string(), span: None, key: None }
-    }
-}
-
-impl From<toml::de::Error> for Fault {
-    fn from(error: toml::de::Error) -> Self {
-        Self { message: error.message().to_owned(), span: error.span(), key: None }
-    }
 }

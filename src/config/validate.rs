@@ -205,6 +205,9 @@ pub(super) fn validate_source(
 ) -> Option<ShorthandKind> {
     const KEYS: [&str; 3] = ["source", "pipeline", "pipeline_file"];
     const EXPECTED: &str = "expected exactly one of `source`, `pipeline` and `pipeline_file`";
+    if !KEYS.iter().any(|key| table.has(key)) {
+        *source = SourceChoice::Shorthand(String::new());
+    }
     let given: Vec<_> =
         KEYS.into_iter().filter(|key| table.names().any(|name| name == *key)).collect();
     match given[..] {
@@ -288,20 +291,8 @@ impl ViewConfig {
             table.refuse("normalisation", message);
         }
         for gaze in table.tables("gaze") {
-            let is_fixed = match &self.gaze.policy {
-                Policy::Several { policy, .. } => policy.contains(&FoveaPolicy::Fixed),
-                policy => matches!(policy, Policy::Fixed { .. }),
-            };
             let replays = matches!(self.gaze.policy, Policy::Replay { .. });
-            for key in ["scorer", "weights", "passes"] {
-                let with = "with the policy \"relevance\"";
-                let is_relevance = matches!(self.gaze.policy, Policy::Relevance { .. });
-                gaze.allow(key, is_relevance, "+policy", with);
-            }
-            gaze.allow("x", is_fixed, "+policy", "with the policy \"fixed\"");
-            gaze.allow("y", is_fixed, "+policy", "with the policy \"fixed\"");
-            gaze.allow("log", replays, "+policy", "with the policy \"replay\"");
-            if replays && !gaze.has("log") {
+            if replays && gaze.names().all(|name| name != "log") {
                 let message =
                     "expected `log` beside it, the path of a gaze log written by `foveate record`";
                 gaze.refuse("policy", message);
@@ -333,24 +324,8 @@ impl ViewConfig {
 impl ViewConfig {
     /// Checks the keys of layouts, and what a layout demands of other keys.
     fn validate_layout(&mut self, table: &Table<'_>, directory: &Path) {
-        let is_foveal = matches!(self.layout, Layout::Foveal { .. });
-        let is_directional = matches!(self.layout, Layout::Directional { .. });
-        let e0_allowed = "with the layouts \"foveal\" and \"directional\"";
-        table.allow("e0", is_foveal || is_directional, "+layout", e0_allowed);
-        for key in ["foveae", "coarsest"] {
-            table.allow(key, is_foveal, "+layout", "with the layout \"foveal\"");
-        }
-        let is_adaptive = matches!(self.layout, Layout::Adaptive { .. });
-        table.allow("memory", is_adaptive, "+layout", "with the layout \"adaptive\"");
-        let is_inset = matches!(self.layout, Layout::Inset(_));
-        for key in ["share", "blocks", "min_step", "aspect"] {
-            table.allow(key, is_inset, "+layout", "with the layout \"inset\"");
-        }
         let is_rings = matches!(self.layout, Layout::Rings(_));
         let ring_keys = ["preset", "strides", "grids"];
-        for key in ring_keys {
-            table.allow(key, is_rings, "+layout", "with the layout \"rings\"");
-        }
         let given = ring_keys.map(|key| table.names().any(|name| name == key));
         if is_rings && !matches!(given, [true, false, false] | [false, true, true]) {
             table.refuse(
@@ -358,8 +333,6 @@ impl ViewConfig {
                 "expected either `preset` beside the layout \"rings\", or `strides` and `grids`",
             );
         }
-        let is_samples = matches!(self.layout, Layout::Samples(_));
-        table.allow("table", is_samples, "+layout", "with the layout \"samples\"");
         self.validate_samples(table, directory);
         self.validate_side(table);
         match &self.layout {
@@ -380,7 +353,7 @@ impl ViewConfig {
                 );
                 table.refuse("blocks", message);
             }
-            Layout::Rings(rings) => {
+            Layout::Rings(rings) if table.has("layout") => {
                 let rings = rings.clone();
                 self.validate_rings(&rings, table);
             }

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use serde::Serialize;
 use toml::{Table, Value};
 
 use super::{Config, ConfigError, ViewConfig};
+use foveate_core::value::{ConfigValue, Keys};
 use foveate_gaze::GazeParameters;
 
 /// Keys that are written even with their default values, because they are required.
@@ -22,7 +22,7 @@ impl Config {
     /// The configuration as TOML, without defaults. Values from the environment are written out.
     pub fn to_toml(&self) -> String {
         // `${` occurs only in strings, and must not be substituted again.
-        keys(self).to_string().replace("${", "$${")
+        keys(self, Self::keys).to_string().replace("${", "$${")
     }
 }
 
@@ -39,11 +39,11 @@ impl ViewConfig {
         changes: &BTreeMap<String, String>,
         directory: &Path,
     ) -> Result<Self, ConfigError> {
-        let mut table = keys(self);
+        let mut table = keys(self, Self::keys);
         if changes.contains_key("gaze.policy") {
             let gaze = table.get_mut(GAZE).and_then(Value::as_table_mut);
             // All other keys belong to a policy.
-            let parameters = Table::try_from(GazeParameters::default()).unwrap_or_default();
+            let parameters = written(&GazeParameters::default(), GazeParameters::keys);
             gaze.into_iter().for_each(|gaze| gaze.retain(|key, _| parameters.contains_key(key)));
         }
         for (key, value) in changes {
@@ -80,38 +80,55 @@ fn value_of(text: &str) -> Value {
 }
 
 /// The keys of `value` that differ from the default.
-fn keys<T: Serialize + Default>(value: &T) -> Table {
-    let table = |value: &T| match Value::try_from(value).map(spread) {
-        Ok(Value::Table(table)) => table,
-        other => unreachable!("every part of a configuration has a text: {other:?}"),
-    };
-    let mut keys = table(value);
-    prune(&mut keys, &table(&T::default()));
+fn keys<T: Clone + Default>(value: &T, fill: fn(&mut T, &mut dyn Keys)) -> Table {
+    let mut keys = written(value, fill);
+    prune(&mut keys, &written(&T::default(), fill));
     keys
 }
 
-/// Moves the keys of fields whose names begin with `+` into the enclosing table, as the reader expects them.
-fn spread(value: Value) -> Value {
-    let table = match value {
-        Value::Array(list) => return Value::Array(list.into_iter().map(spread).collect()),
-        Value::Table(table) => table,
-        value => return value,
-    };
-    let mut keys = Table::new();
-    for (key, value) in table {
-        match (key.strip_prefix('+'), spread(value)) {
-            (None, value) => drop(keys.insert(key, value)),
-            (Some(""), Value::Table(inner)) => keys.extend(inner),
-            (Some(tag), Value::Table(variant)) => {
-                for (name, fields) in variant {
-                    keys.insert(tag.to_owned(), name.into());
-                    keys.extend(fields.as_table().cloned().unwrap_or_default());
-                }
-            }
-            (Some(tag), name) => drop(keys.insert(tag.to_owned(), name)),
+/// All keys of `value`.
+fn written<T: Clone>(value: &T, fill: fn(&mut T, &mut dyn Keys)) -> Table {
+    let mut written = TomlWriter(Table::new());
+    fill(&mut value.clone(), &mut written);
+    written.0
+}
+
+/// A table that is written.
+struct TomlWriter(Table);
+
+impl Keys for TomlWriter {
+    fn value(
+        &mut self,
+        key: &'static str,
+        present: Option<ConfigValue>,
+        _: &mut dyn FnMut(&ConfigValue) -> Result<(), String>,
+    ) -> bool {
+        if let Some(present) = present.and_then(|present| Value::try_from(present).ok()) {
+            self.0.insert(key.to_owned(), present);
         }
+        true
     }
-    Value::Table(keys)
+
+    fn map(&mut self, key: &'static str, map: &mut BTreeMap<String, String>) {
+        self.value(key, Some(map.clone().into()), &mut |_| Ok(()));
+    }
+
+    fn tables(
+        &mut self,
+        key: &'static str,
+        is_list: bool,
+        present: usize,
+        each: &mut dyn FnMut(usize, &mut dyn Keys),
+    ) {
+        let table = |place| {
+            let mut written = Self(Table::new());
+            each(place, &mut written);
+            Value::Table(written.0)
+        };
+        let mut tables: Vec<_> = (0..present).map(table).collect();
+        let tables = if is_list { Some(tables.into()) } else { tables.pop() };
+        self.0.extend(tables.map(|tables| (key.to_owned(), tables)));
+    }
 }
 
 /// Removes keys with default values.

@@ -14,8 +14,6 @@ crate::codes!(BackendKind { Cpu = 1, Vulkan = 2 });
 
 /// Configured backend of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum BackendChoice {
     /// A real GPU if there is one, otherwise the CPU.
     #[default]
@@ -26,10 +24,10 @@ pub enum BackendChoice {
     Vulkan,
 }
 
+crate::names!(BackendChoice { Auto = "auto", Cpu = "cpu", Vulkan = "vulkan" });
+
 /// Where frames are to be compared with the resident copy. The changes that are found do not depend on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum ChangeOn {
     /// The GPU, if it is integrated and the backend runs on it, otherwise the CPU.
     #[default]
@@ -39,6 +37,8 @@ pub enum ChangeOn {
     /// The device that keeps the pyramid, which must share the CPU's memory.
     Gpu,
 }
+
+crate::names!(ChangeOn { Auto = "auto", Cpu = "cpu", Gpu = "gpu" });
 
 /// Where frames are compared with the resident copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -55,8 +55,6 @@ pub struct Edit {
 
 /// Mirroring of a picture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum Flip {
     /// No mirroring.
     #[default]
@@ -66,6 +64,8 @@ pub enum Flip {
     /// Top and bottom.
     Vertical,
 }
+
+crate::names!(Flip { None = "none", Horizontal = "horizontal", Vertical = "vertical" });
 
 /// The published calibration of a camera, for sources of one extent.
 #[derive(Clone, Debug, PartialEq)]

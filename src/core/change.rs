@@ -3,15 +3,10 @@
 use std::num::NonZeroU32;
 
 #[cfg(feature = "serde")]
-use crate::value::ConfigValue;
-
-#[cfg(feature = "serde")]
 mod text;
 
 /// Rules of change detection. By default every change counts, however small, and unchanged tiles are not read again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(from = "text::ChangeKeys", into = "text::ChangeKeys"))]
 pub struct ChangeConfig {
     /// The most by which a camera sample may differ from the one that the pyramid was built from.
     pub threshold: Threshold,
@@ -40,8 +35,6 @@ impl ChangeConfig {
 
 /// The difference that a sample may have. As text it is the number, `"auto"`, or `"source"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(try_from = "ConfigValue", into = "ConfigValue"))]
 pub enum Threshold {
     /// A fixed difference, in steps of 8 bits.
     Fixed(u8),

@@ -153,11 +153,6 @@ pub struct DepthStamp {
 
 /// The depth that a view publishes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(
-    feature = "serde",
-    serde(try_from = "crate::value::ConfigValue", into = "crate::value::ConfigValue")
-)]
 pub enum DepthDetail {
     /// No depth.
     #[default]
@@ -169,31 +164,4 @@ pub enum DepthDetail {
 }
 
 #[cfg(feature = "serde")]
-mod given {
-    use super::DepthDetail;
-    use crate::value::ConfigValue;
-
-    impl TryFrom<ConfigValue> for DepthDetail {
-        type Error = String;
-
-        fn try_from(given: ConfigValue) -> Result<Self, String> {
-            match &given {
-                ConfigValue::Switch(false) => Ok(Self::None),
-                ConfigValue::Switch(true) => Ok(Self::Tokens),
-                ConfigValue::Text(word) if word == "tokens" => Ok(Self::Tokens),
-                ConfigValue::Text(word) if word == "texels" => Ok(Self::Texels),
-                _ => Err(given.refused("true, false, \"tokens\" or \"texels\"")),
-            }
-        }
-    }
-
-    impl From<DepthDetail> for ConfigValue {
-        fn from(detail: DepthDetail) -> Self {
-            match detail {
-                DepthDetail::None => Self::Switch(false),
-                DepthDetail::Tokens => Self::Switch(true),
-                DepthDetail::Texels => Self::Text("texels".to_owned()),
-            }
-        }
-    }
-}
+mod text;

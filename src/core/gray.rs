@@ -11,6 +11,7 @@ use crate::value::ConfigValue;
 /// The samples that become 0 and 255. A sample s between becomes round((s - `low`) * 255 / (`high` - `low`)), half up; those outside
 /// become 0 or 255.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct GrayRange {
     low: u16,
     high: u16,
@@ -67,7 +68,6 @@ impl fmt::Display for GrayRange {
 /// How a range other than [`GrayRange::FULL`] is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
-#[cfg_attr(feature = "serde", serde(try_from = "ConfigValue", into = "ConfigValue"))]
 pub enum GrayScaling {
     /// The range of the samples of the first frame, or of each picture that is taken alone, without the outermost thousandth at either
     /// end, and at least 255 wide.
@@ -79,25 +79,20 @@ pub enum GrayScaling {
 impl GrayScaling {
     /// Values that a configuration accepts.
     pub const ALLOWED: &str = "\"auto\", or [low, high], the samples from 0 to 65535 that become black and white, such as [7000, 9000]";
-}
 
-#[cfg(feature = "serde")]
-impl TryFrom<ConfigValue> for GrayScaling {
-    type Error = String;
-
-    fn try_from(given: ConfigValue) -> Result<Self, String> {
-        let range = |list: &[ConfigValue]| {
-            let [low, high] = list else { return None };
-            let sample = |given: &ConfigValue| u16::try_from(given.whole()?).ok();
-            GrayRange::new(sample(low)?, sample(high)?)
+    /// The range that a configuration asks for.
+    ///
+    /// # Errors
+    ///
+    /// If the value is not allowed.
+    #[cfg(feature = "serde")]
+    pub fn from_config(given: &ConfigValue) -> Result<Self, String> {
+        let sample = |given: &ConfigValue| u16::try_from(given.whole()?).ok();
+        let scaling = match given.list(sample).as_deref() {
+            Some(&[low, high]) => GrayRange::new(low, high).map(Self::Fixed),
+            _ => given.text().filter(|word| *word == "auto").map(|_| Self::Auto),
         };
-        match &given {
-            ConfigValue::Text(word) if word == "auto" => Ok(Self::Auto),
-            ConfigValue::List(list) => {
-                range(list).map(Self::Fixed).ok_or_else(|| given.refused(Self::ALLOWED))
-            }
-            _ => Err(given.refused(Self::ALLOWED)),
-        }
+        given.expect(scaling, Self::ALLOWED)
     }
 }
 
@@ -105,10 +100,8 @@ impl TryFrom<ConfigValue> for GrayScaling {
 impl From<GrayScaling> for ConfigValue {
     fn from(scaling: GrayScaling) -> Self {
         match scaling {
-            GrayScaling::Auto => Self::Text("auto".to_owned()),
-            GrayScaling::Fixed(range) => {
-                Self::List(range.bounds().map(|sample| Self::Whole(sample.into())).to_vec())
-            }
+            GrayScaling::Auto => "auto".into(),
+            GrayScaling::Fixed(range) => range.bounds().into(),
         }
     }
 }

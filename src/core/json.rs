@@ -6,6 +6,15 @@ use serde_core::de::{Deserialize, Error};
 #[doc(hidden)]
 pub use serde_core;
 
+/// Values with names, in order.
+pub trait Named: Sized {
+    /// All values.
+    fn all() -> Vec<Self>;
+
+    /// Name of the value.
+    fn name(&self) -> &'static str;
+}
+
 /// `names!(Enum { Variant = "name", ... })` gives each variant its name, in `Display` and in JSON. With `else Variant = "name"` after the
 /// braces, an unknown name is read as that variant instead of being an error.
 #[macro_export]
@@ -27,6 +36,16 @@ macro_rules! names {
                 /// The one of [`ALL`](Self::ALL) with this name.
                 pub fn from_name(name: &str) -> Option<Self> {
                     Self::ALL.into_iter().find(|known| known.name() == name)
+                }
+            }
+
+            impl $crate::json::Named for $Enum {
+                fn all() -> Vec<Self> {
+                    Self::ALL.into()
+                }
+
+                fn name(&self) -> &'static str {
+                    (*self).name()
                 }
             }
 

@@ -7,6 +7,9 @@ use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::pyramid::PyramidShape;
 use crate::geometry::tile::TileSet;
 
+#[cfg(feature = "serde")]
+mod text;
+
 /// Most masks of a configuration, and most that are set while a stream runs.
 pub const MASKS_MAX: usize = 32;
 
@@ -22,17 +25,11 @@ pub const CORNERS_MAX: usize = 64;
 )]
 pub struct Mask {
     /// 1 to 63 of a-z, 0-9, `_` and `-`.
-    #[cfg_attr(
-        feature = "serde",
-        serde(deserialize_with = "crate::value::checked::<crate::value::Name, _, _>")
-    )]
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "text::name"))]
     pub name: String,
     /// Corners x, y of a polygon in order, 3 to [`CORNERS_MAX`], as shares of the picture's sides from its top left: 0 to 1. If sides
     /// cross, the mask covers everything that they enclose, in either direction.
-    #[cfg_attr(
-        feature = "serde",
-        serde(deserialize_with = "crate::value::checked::<crate::value::Corners, _, _>")
-    )]
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "text::corners"))]
     pub points: Vec<[f64; 2]>,
 }
 

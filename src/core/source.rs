@@ -5,60 +5,44 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 #[cfg(feature = "serde")]
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use crate::color::{ColorMatrix, ColorRange};
 use crate::file;
 use crate::geometry::extent::Extent;
 use crate::gray::GrayScaling;
 use crate::mask::Mask;
+
 #[cfg(feature = "serde")]
-use crate::value::{
-    Color, ConfigValue, Location, Parameter, Real, Text, Whole, checked, optional, taken,
-};
+mod text;
 
 /// Description of a source: the keys of a `[[stream]]` that are about it.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
-#[cfg_attr(feature = "serde", serde(default))]
 pub struct SourceSpec {
     /// Name of the stream, for logs and threads.
-    #[cfg_attr(feature = "serde", serde(skip))]
     pub stream: String,
     /// Content of the frames.
-    #[cfg_attr(feature = "serde", serde(skip))]
     pub content: Content,
     /// Shorthand, description or file of the pipeline.
-    #[cfg_attr(feature = "serde", serde(rename = "+"))]
     pub source: SourceChoice,
     /// Process that the pipeline runs in.
     pub isolation: Isolation,
     /// Limits of its process, if it has one.
     pub limits: SourceLimits,
     /// Values for `${name}` and `${name:-default}` in the description.
-    #[cfg_attr(feature = "serde", serde(deserialize_with = "parameters"))]
     pub parameters: BTreeMap<String, String>,
     /// Whether frames that arrive faster than they are processed are dropped or delay the source.
     pub pace: Pace,
     /// Whether a file starts over at its end.
-    #[cfg_attr(feature = "serde", serde(rename = "loop"))]
     pub looped: bool,
     /// Jitter buffer of an RTSP source, in milliseconds: `${latency_ms}` in the description.
-    #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Whole<0, 60_000>, _, _>"))]
     pub latency_ms: u32,
     /// Check of the certificates of `https://` and `rtsps://` servers.
     pub tls: Tls,
     /// Whether addresses and files that the source itself names are opened: a playlist's segments, a redirect to another server.
     pub follow_addresses: bool,
     /// Limit for opening the source and for its first frame, together.
-    #[cfg_attr(
-        feature = "serde",
-        serde(
-            rename = "caps_timeout_ms",
-            serialize_with = "milliseconds",
-            deserialize_with = "caps_timeout"
-        )
-    )]
     pub caps_timeout: Duration,
     /// Rotation of decoded pictures.
     pub orientation: Orientation,
@@ -67,67 +51,30 @@ pub struct SourceSpec {
     /// Whether a source of a web server or a pipeline is live; `None` to decide by what arrives.
     pub live: Option<bool>,
     /// Number of the video track of a clip, from 1; `None` for that of the largest pictures.
-    #[cfg_attr(
-        feature = "serde",
-        serde(
-            skip_serializing_if = "Option::is_none",
-            deserialize_with = "optional::<Whole<1, 64>, _, _>"
-        )
-    )]
     pub track: Option<u32>,
     /// Whether the pictures of a folder are scaled to the size of the first; otherwise they must have it.
     pub scale_pictures: bool,
     /// Most pixels of a picture, before it is turned or scaled.
-    #[cfg_attr(
-        feature = "serde",
-        serde(deserialize_with = "checked::<Whole<1, 268_435_456>, _, _>")
-    )]
     pub max_pixels: u32,
     /// R, G and B behind transparent pixels, unless the source is live.
-    #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Color, _, _>"))]
     pub background: [u8; 3],
     /// Whether pictures are scaled so that their pixels are square.
     pub square_pixels: bool,
     /// Whether the pictures are interlaced, whatever their source says.
     pub interlaced: bool,
     /// Which samples are black and white, whatever the source says; `None` to use what it says.
-    #[cfg_attr(
-        feature = "serde",
-        serde(skip_serializing_if = "Option::is_none", deserialize_with = "color_range")
-    )]
     pub range: Option<ColorRange>,
     /// The matrix of pictures in Y'CbCr, whatever the source says; `None` to use what it says.
-    #[cfg_attr(
-        feature = "serde",
-        serde(skip_serializing_if = "Option::is_none", deserialize_with = "color_matrix")
-    )]
     pub matrix: Option<ColorMatrix>,
     /// The samples of 16-bit gray that become black and white; `None` for all.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub gray_range: Option<GrayScaling>,
     /// Most frames a second that are taken, 0.01 to 1000; `None` takes all.
-    #[cfg_attr(
-        feature = "serde",
-        serde(
-            skip_serializing_if = "Option::is_none",
-            deserialize_with = "optional::<Real<1, 100_000>, _, _>"
-        )
-    )]
     pub max_fps: Option<f64>,
     /// Whether a lost camera or pipeline is reopened.
     pub restart: bool,
     /// A pipeline without a frame for this long is lost; `None` for never.
-    #[cfg_attr(
-        feature = "serde",
-        serde(
-            rename = "restart_timeout_ms",
-            serialize_with = "milliseconds_or_0",
-            deserialize_with = "restart_timeout"
-        )
-    )]
     pub restart_timeout: Option<Duration>,
     /// Parts of the picture that are filled before anything reads them; names are unique.
-    #[cfg_attr(feature = "serde", serde(rename = "mask"))]
     pub masks: Vec<Mask>,
 }
 
@@ -184,64 +131,8 @@ impl SourceSpec {
     }
 }
 
-/// Reads the values of a pipeline's parameters.
-///
-/// # Errors
-///
-/// If one is none.
-#[cfg(feature = "serde")]
-pub fn parameters<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<BTreeMap<String, String>, D::Error> {
-    let parameters = BTreeMap::<String, Parameter>::deserialize(deserializer)?;
-    Ok(parameters.into_iter().map(|(name, value)| (name, value.into())).collect())
-}
-
-#[cfg(feature = "serde")]
-fn color_range<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ColorRange>, D::Error> {
-    const ALLOWED: &str = "\"full\" or \"limited\"";
-    taken(deserializer, ALLOWED, |given| ColorRange::from_name(given.text()?)).map(Some)
-}
-
-#[cfg(feature = "serde")]
-fn color_matrix<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<ColorMatrix>, D::Error> {
-    const ALLOWED: &str = "\"bt601\", \"bt709\", \"bt2020\", \"fcc\" or \"smpte240m\"";
-    taken(deserializer, ALLOWED, |given| ColorMatrix::from_name(given.text()?)).map(Some)
-}
-
-#[cfg(feature = "serde")]
-fn caps_timeout<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    let ms: u32 = checked::<Whole<100, 600_000>, _, _>(deserializer)?;
-    Ok(Duration::from_millis(ms.into()))
-}
-
-#[cfg(feature = "serde")]
-fn restart_timeout<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<Duration>, D::Error> {
-    let ms: u32 = checked::<Whole<0, 3_600_000>, _, _>(deserializer)?;
-    Ok(Some(Duration::from_millis(ms.into())).filter(|timeout| !timeout.is_zero()))
-}
-
-#[cfg(feature = "serde")]
-fn milliseconds<S: Serializer>(timeout: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_u64(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX))
-}
-
-#[cfg(feature = "serde")]
-fn milliseconds_or_0<S: Serializer>(
-    timeout: &Option<Duration>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    milliseconds(&timeout.unwrap_or_default(), serializer)
-}
-
 /// Process that the pipeline of a source runs in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum Isolation {
     /// The process that takes the frames.
     None,
@@ -250,16 +141,15 @@ pub enum Isolation {
     Process,
 }
 
+crate::names!(Isolation { None = "none", Process = "process" });
+
 /// Limits of the process of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
-#[cfg_attr(feature = "serde", serde(default))]
 pub struct SourceLimits {
     /// Most MiB of the heap, the stacks and the shared memory of the process, without its frames, 64 to 65536.
-    #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Whole<64, 65_536>, _, _>"))]
     pub memory_mib: u32,
     /// Niceness of the process, 0 to 19: it gets less processor time than processes of a smaller niceness.
-    #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Whole<0, 19>, _, _>"))]
     pub nice: u32,
 }
 
@@ -283,40 +173,14 @@ pub enum Content {
 /// The source of a stream's frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
-#[cfg_attr(feature = "serde", serde(from = "SourceKeys", rename_all = "snake_case"))]
 pub enum SourceChoice {
     /// `source`: `test`, a camera such as `/dev/video0`, an `rtsp://` or `rtsps://` URI, an `http://` or `https://` URI of a
     /// camera or a clip, or a clip: a file or a folder of pictures.
-    #[cfg_attr(feature = "serde", serde(rename = "source"))]
     Shorthand(String),
     /// `pipeline`: a gst-launch description that ends in `appsink name=frames`.
     Pipeline(String),
     /// `pipeline_file`: a file with a gst-launch description.
     PipelineFile(PathBuf),
-}
-
-/// The keys of a [`SourceChoice`]: exactly one is given.
-#[cfg(feature = "serde")]
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct SourceKeys {
-    #[serde(deserialize_with = "optional::<Text, _, _>")]
-    source: Option<String>,
-    #[serde(deserialize_with = "optional::<Text, _, _>")]
-    pipeline: Option<String>,
-    #[serde(deserialize_with = "optional::<Location, _, _>")]
-    pipeline_file: Option<PathBuf>,
-}
-
-#[cfg(feature = "serde")]
-impl From<SourceKeys> for SourceChoice {
-    fn from(keys: SourceKeys) -> Self {
-        match keys {
-            SourceKeys { pipeline_file: Some(file), .. } => Self::PipelineFile(file),
-            SourceKeys { pipeline: Some(pipeline), .. } => Self::Pipeline(pipeline),
-            SourceKeys { source, .. } => Self::Shorthand(source.unwrap_or_default()),
-        }
-    }
 }
 
 impl SourceChoice {
@@ -375,7 +239,6 @@ impl ShorthandKind {
 /// Check of servers' certificates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
-#[cfg_attr(feature = "serde", serde(try_from = "ConfigValue", into = "ConfigValue"))]
 pub enum Tls {
     /// The system's certificate authorities.
     #[default]
@@ -386,35 +249,8 @@ pub enum Tls {
     CaFile(PathBuf),
 }
 
-#[cfg(feature = "serde")]
-impl TryFrom<ConfigValue> for Tls {
-    type Error = String;
-
-    fn try_from(given: ConfigValue) -> Result<Self, String> {
-        match &given {
-            ConfigValue::Text(word) if word == "verify" => Ok(Self::Verify),
-            ConfigValue::Text(word) if word == "insecure" => Ok(Self::Insecure),
-            ConfigValue::Text(path) if path.contains(['/', '.']) => Ok(Self::CaFile(path.into())),
-            _ => Err(given.refused("\"verify\", \"insecure\" or the path of a PEM file")),
-        }
-    }
-}
-
-#[cfg(feature = "serde")]
-impl From<Tls> for ConfigValue {
-    fn from(tls: Tls) -> Self {
-        Self::Text(match tls {
-            Tls::Verify => "verify".to_owned(),
-            Tls::Insecure => "insecure".to_owned(),
-            Tls::CaFile(path) => path.to_string_lossy().into_owned(),
-        })
-    }
-}
-
 /// Handling of damaged frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum CorruptedFrames {
     /// Drop and count damaged frames.
     #[default]
@@ -423,10 +259,10 @@ pub enum CorruptedFrames {
     Show,
 }
 
+crate::names!(CorruptedFrames { Drop = "drop", Show = "show" });
+
 /// Whether frames that arrive faster than they are processed are dropped or delay the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum Pace {
     /// The newest frame wins; the others are dropped and counted.
     Realtime,
@@ -434,10 +270,11 @@ pub enum Pace {
     EveryFrame,
 }
 
+crate::names!(Pace { Realtime = "realtime", EveryFrame = "every-frame" });
+
 /// Rotation of decoded pictures, clockwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
-#[cfg_attr(feature = "serde", serde(try_from = "ConfigValue", into = "ConfigValue"))]
 pub enum Orientation {
     /// By the tags of the source: the matrix of an MP4 file, the EXIF data of a JPEG.
     #[default]
@@ -450,33 +287,4 @@ pub enum Orientation {
     Degrees180,
     /// A quarter to the left.
     Degrees270,
-}
-
-#[cfg(feature = "serde")]
-impl TryFrom<ConfigValue> for Orientation {
-    type Error = String;
-
-    fn try_from(given: ConfigValue) -> Result<Self, String> {
-        match &given {
-            ConfigValue::Text(word) if word == "auto" => Ok(Self::Auto),
-            ConfigValue::Whole(0) => Ok(Self::Degrees0),
-            ConfigValue::Whole(90) => Ok(Self::Degrees90),
-            ConfigValue::Whole(180) => Ok(Self::Degrees180),
-            ConfigValue::Whole(270) => Ok(Self::Degrees270),
-            _ => Err(given.refused("\"auto\", 0, 90, 180 or 270")),
-        }
-    }
-}
-
-#[cfg(feature = "serde")]
-impl From<Orientation> for ConfigValue {
-    fn from(orientation: Orientation) -> Self {
-        match orientation {
-            Orientation::Auto => Self::Text("auto".to_owned()),
-            Orientation::Degrees0 => Self::Whole(0),
-            Orientation::Degrees90 => Self::Whole(90),
-            Orientation::Degrees180 => Self::Whole(180),
-            Orientation::Degrees270 => Self::Whole(270),
-        }
-    }
 }

@@ -11,9 +11,6 @@ pub mod numbers;
 #[cfg(feature = "serde")]
 mod text;
 
-#[cfg(feature = "serde")]
-use crate::value::ConfigValue;
-
 /// The number format of a token's texels, little-endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DType {
@@ -53,8 +50,6 @@ impl DType {
 
 /// Value of a texel without a real pixel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum Outside {
     /// The nearest texel of the token's grid that has one.
     #[default]
@@ -63,12 +58,11 @@ pub enum Outside {
     Mean,
 }
 
+crate::names!(Outside { Edge = "edge", Mean = "mean" });
 crate::codes!(Outside { Edge = 0, Mean = 1 });
 
 /// How the mean of a texel's pixels becomes 8 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum Rounding {
     /// Round to the nearest value, half up.
     #[default]
@@ -77,6 +71,7 @@ pub enum Rounding {
     Floor,
 }
 
+crate::names!(Rounding { HalfUp = "half-up", Floor = "floor" });
 crate::codes!(Rounding { HalfUp = 0, Floor = 1 });
 
 impl Rounding {
@@ -109,8 +104,6 @@ pub fn is_patch_side(side: u32) -> bool {
 /// How 0..=255 becomes a model's input: (value / 255 - mean) / std, for R, G and B. As text it is the name of a preset, or the
 /// numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(try_from = "ConfigValue", into = "ConfigValue"))]
 pub struct Normalisation {
     /// Subtracted from value / 255.
     pub mean: [f64; 3],
@@ -145,11 +138,8 @@ impl Normalisation {
 
 /// Format of a view's tokens in memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(from = "text::FormatKeys"))]
 pub struct TokenFormat {
     /// P: side of a token in texels; see [`is_patch_side`].
-    #[cfg_attr(feature = "serde", serde(rename = "patch"))]
     pub patch_side: u32,
     /// Number format of a texel.
     pub dtype: DType,

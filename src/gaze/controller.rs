@@ -27,13 +27,11 @@ use foveate_core::frame::FrameTime;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{FOVEAE_MAX, Gaze};
 use foveate_core::geometry::tile::TileSet;
-use foveate_core::value::{ConfigValue, Real, Whole, checked, newtype};
-use serde::Deserialize;
+use foveate_core::value::{ConfigValue, Keys, one_of, path, real, whole};
 
 /// What a view looks at when no client tells it otherwise. `Log` is the log that is replayed, or the path of one; `File` a
 /// scorer, or the path of one.
-#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub enum Policy<Log = Arc<GazeLog>, File = Arc<Scorer>> {
     /// What a client asks for. While clients are silent, what the view needs most, weighed by the channels to which clients gave weights.
     #[default]
@@ -41,12 +39,8 @@ pub enum Policy<Log = Arc<GazeLog>, File = Arc<Scorer>> {
     /// One point, until a client moves the view to others.
     Fixed {
         /// Column of the point: 0 at the left edge of the source, 1 at the right one.
-        #[serde(default = "middle", skip_serializing_if = "is_middle")]
-        #[serde(deserialize_with = "checked::<Real<0, 100>, _, _>")]
         x: f64,
         /// Row of the point: 0 at the top edge of the source, 1 at the bottom one.
-        #[serde(default = "middle", skip_serializing_if = "is_middle")]
-        #[serde(deserialize_with = "checked::<Real<0, 100>, _, _>")]
         y: f64,
     },
     /// The attention that clients send. While they are silent, as [`Saliency`](Self::Saliency).
@@ -56,44 +50,31 @@ pub enum Policy<Log = Arc<GazeLog>, File = Arc<Scorer>> {
     /// What the view needs most, weighed by what a scorer makes of the channels.
     Relevance {
         /// A trained scorer; `None` for the default one, which needs no training.
-        #[serde(default = "none")]
         scorer: Option<File>,
         /// What channels add to the score; see [`ChannelWeight`](crate::feedback::ChannelWeight). With the default
         /// scorer, they replace its weights.
-        #[serde(default)]
-        #[serde(deserialize_with = "checked::<ChannelWeights, _, _>")]
         weights: BTreeMap<String, f32>,
         /// 2 to give the scorer its own first score as the channel `relevance`.
-        #[serde(default = "one")]
-        #[serde(deserialize_with = "checked::<Whole<1, 2>, _, _>")]
         passes: u32,
     },
     /// Replays a recorded gaze.
     Replay {
         /// The log that `foveate record` wrote.
-        #[serde(default)]
         log: Log,
     },
     /// A policy for each fovea, in order: a list in configurations.
-    #[serde(rename = "[]")]
     Several {
         /// One for each fovea. Equal policies are neighbours.
-        #[serde(default)]
         policy: Vec<FoveaPolicy>,
         /// Column of the point of foveae with the policy `fixed`, as in [`Fixed`](Self::Fixed).
-        #[serde(default = "middle", skip_serializing_if = "is_middle")]
-        #[serde(deserialize_with = "checked::<Real<0, 100>, _, _>")]
         x: f64,
         /// Row of the point, like `x`.
-        #[serde(default = "middle", skip_serializing_if = "is_middle")]
-        #[serde(deserialize_with = "checked::<Real<0, 100>, _, _>")]
         y: f64,
     },
 }
 
 /// Policy of one of several foveae, which looks where the [`Policy`] of the same name does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FoveaPolicy {
     /// What clients ask for; while they are silent, what the view needs most.
     Auto,
@@ -107,18 +88,15 @@ pub enum FoveaPolicy {
     Relevance,
 }
 
-impl FoveaPolicy {
-    /// Name of the policy in configurations.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Fixed => "fixed",
-            Self::Feedback => "feedback",
-            Self::Saliency => "saliency",
-            Self::Relevance => "relevance",
-        }
-    }
+foveate_core::names!(FoveaPolicy {
+    Auto = "auto",
+    Fixed = "fixed",
+    Feedback = "feedback",
+    Saliency = "saliency",
+    Relevance = "relevance",
+});
 
+impl FoveaPolicy {
     /// Whether the attention of clients moves the fovea.
     pub const fn is_feedback(self) -> bool {
         matches!(self, Self::Auto | Self::Feedback)
@@ -143,37 +121,32 @@ impl FoveaPolicy {
     }
 }
 
-fn middle() -> f64 {
-    0.5
+/// Column and row of the point of `fixed` by default.
+const MIDDLE: f64 = 0.5;
+
+fn point(x: &mut f64, y: &mut f64, keys: &mut dyn Keys) {
+    keys.key("x", x, real(0.0..=1.0));
+    keys.key("y", y, real(0.0..=1.0));
 }
 
-fn is_middle(place: &f64) -> bool {
-    *place == middle()
-}
-
-newtype!(
-    /// Weights of channels.
-    ChannelWeights(BTreeMap<String, f32>):
-    format_args!("a table of at most {CHANNEL_WEIGHTS_MAX} channels with numbers within {CHANNEL_WEIGHT_MAX} of 0, such as {{ strokes = 2.0 }}"),
-    |given| {
-        let ConfigValue::Table(table) = given else { return None };
-        #[expect(clippy::cast_possible_truncation, reason = "a weight needs no more digits")]
-        let weight = |(name, given): (&String, &ConfigValue)| {
-            let weight = given.number().filter(|weight| weight.abs() <= CHANNEL_WEIGHT_MAX.into())?;
-            check_channel_name(name).ok()?;
-            Some((name.clone(), weight as f32))
-        };
-        let fits = table.len() <= CHANNEL_WEIGHTS_MAX;
-        fits.then(|| table.iter().map(weight).collect()).flatten()
-    }
-);
-
-fn none<File>() -> Option<File> {
-    None
-}
-
-fn one() -> u32 {
-    1
+/// Weights of channels.
+fn weights(given: &ConfigValue) -> Result<BTreeMap<String, f32>, String> {
+    #[expect(clippy::cast_possible_truncation, reason = "a weight needs no more digits")]
+    let weight = |(name, given): (&String, &ConfigValue)| {
+        let weight = given.number().filter(|weight| weight.abs() <= CHANNEL_WEIGHT_MAX.into())?;
+        check_channel_name(name).ok()?;
+        Some((name.clone(), weight as f32))
+    };
+    let weights = match given {
+        ConfigValue::Table(table) if table.len() <= CHANNEL_WEIGHTS_MAX => {
+            table.iter().map(weight).collect()
+        }
+        _ => None,
+    };
+    let allowed = format_args!(
+        "a table of at most {CHANNEL_WEIGHTS_MAX} channels with numbers within {CHANNEL_WEIGHT_MAX} of 0, such as {{ strokes = 2.0 }}"
+    );
+    given.expect(weights, allowed)
 }
 
 impl<Log, File> Policy<Log, File> {
@@ -249,6 +222,15 @@ impl<Log, File> std::fmt::Display for Policy<Log, File> {
     }
 }
 
+impl From<Policy<PathBuf, PathBuf>> for ConfigValue {
+    fn from(policy: Policy<PathBuf, PathBuf>) -> Self {
+        match policy {
+            Policy::Several { policy, .. } => policy.into(),
+            policy => policy.name().into(),
+        }
+    }
+}
+
 /// A file that a policy names and that cannot be used.
 #[derive(Debug)]
 pub enum PolicyFileError {
@@ -277,6 +259,46 @@ impl std::error::Error for PolicyFileError {
 }
 
 impl Policy<PathBuf, PathBuf> {
+    /// Each policy of a whole view, with the defaults of its keys.
+    fn all() -> [Self; 6] {
+        [
+            Self::Auto,
+            Self::Fixed { x: MIDDLE, y: MIDDLE },
+            Self::Feedback,
+            Self::Saliency,
+            Self::Relevance { scorer: None, weights: BTreeMap::new(), passes: 1 },
+            Self::Replay { log: PathBuf::new() },
+        ]
+    }
+
+    /// The key of the policy, and its own beside it.
+    pub fn keys(&mut self, keys: &mut dyn Keys) {
+        let all = Self::all().map(|policy| (policy.name(), policy));
+        keys.variant("policy", self, Self::from_config, all, |policy, keys| match policy {
+            Self::Fixed { x, y } => point(x, y, keys),
+            Self::Several { policy, x, y } if policy.contains(&FoveaPolicy::Fixed) => {
+                point(x, y, keys);
+            }
+            Self::Relevance { scorer, weights: given, passes } => {
+                keys.optional("scorer", scorer, path);
+                keys.key("weights", given, weights);
+                keys.key("passes", passes, whole(1..=2));
+            }
+            Self::Replay { log } => keys.key("log", log, path),
+            Self::Auto | Self::Feedback | Self::Saliency | Self::Several { .. } => {}
+        });
+    }
+
+    fn from_config(given: &ConfigValue) -> Result<Self, String> {
+        if let ConfigValue::List(list) = given {
+            let policy = list.iter().map(one_of).collect::<Result<_, _>>()?;
+            return Ok(Self::Several { policy, x: MIDDLE, y: MIDDLE });
+        }
+        let names = Self::all().map(|policy| policy.name());
+        let named = Self::all().into_iter().find(|policy| given.text() == Some(policy.name()));
+        given.expect(named, format_args!("\"{}\", or a list of policies", names.join("\", \"")))
+    }
+
     /// The policy, with its files.
     ///
     /// # Errors

@@ -10,7 +10,8 @@ use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::region::Region;
 use foveate_core::geometry::relevance::RelevanceMap;
-use foveate_core::value::{Pixels, Whole, checked, optional};
+use foveate_core::json::Named;
+use foveate_core::value::{Keys, one_of, path, pixels, whole};
 
 pub mod adaptive;
 mod directional;
@@ -27,27 +28,21 @@ use self::rings::Rings;
 use self::samples::Samples;
 
 /// How a view spends its budget of tokens.
-#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Layout {
-    // The first is the default of configurations.
     /// Finest where the picture loses most to a coarser step.
     Adaptive {
         /// What the consumer keeps between frames.
-        #[serde(default)]
         memory: ConsumerMemory,
     },
     /// Full resolution at the fixations, coarser with eccentricity.
     Foveal {
         /// The eccentricity in pixels at which magnification has halved; `None` is
         /// [`foveal::default_e0_px`].
-        #[serde(rename = "e0", default, deserialize_with = "optional::<Pixels, _, _>")]
         e0_px: Option<f64>,
         /// Fixations at a time, 1 to [`FOVEAE_MAX`].
-        #[serde(default = "one", deserialize_with = "checked::<Whole<1, 8>, _, _>")]
         foveae: u32,
         /// Highest level of a token, as far as the budget allows; `None` for no limit.
-        #[serde(default, deserialize_with = "optional::<Whole<0, 11>, _, _>")]
         coarsest: Option<u32>,
     },
     /// A uniform grid over the picture, and blocks of finer squares over what is looked at.
@@ -57,7 +52,6 @@ pub enum Layout {
     /// As [`Foveal`](Self::Foveal), with boxes that may be halved along one axis.
     Directional {
         /// Eccentricity at which magnification has halved, as in the layout `foveal`.
-        #[serde(rename = "e0", default, deserialize_with = "optional::<Pixels, _, _>")]
         e0_px: Option<f64>,
     },
     /// Nested blocks of patches around the fixation.
@@ -66,10 +60,6 @@ pub enum Layout {
     Samples(Samples),
     /// Squares around the fixation, each twice as wide as the one before, the last over the whole picture.
     Windows,
-}
-
-fn one() -> u32 {
-    1
 }
 
 impl Default for Layout {
@@ -97,7 +87,45 @@ pub struct PlanRequest<'a> {
     pub demand: Option<&'a Demand>,
 }
 
+impl Named for Layout {
+    /// Each layout, with the defaults of its keys.
+    fn all() -> Vec<Self> {
+        vec![
+            Self::default(),
+            Self::Foveal { e0_px: None, foveae: 1, coarsest: None },
+            Self::Inset(Inset::default()),
+            Self::Uniform,
+            Self::Directional { e0_px: None },
+            Self::Rings(Rings::default()),
+            Self::Samples(Samples::default()),
+            Self::Windows,
+        ]
+    }
+
+    fn name(&self) -> &'static str {
+        self.name()
+    }
+}
+
 impl Layout {
+    /// The key of the layout, and its own beside it.
+    pub fn keys(&mut self, keys: &mut dyn Keys) {
+        let all = Self::all().into_iter().map(|layout| (layout.name(), layout));
+        keys.variant("layout", self, one_of, all, |layout, keys| match layout {
+            Self::Adaptive { memory } => keys.key("memory", memory, one_of),
+            Self::Foveal { e0_px, foveae, coarsest } => {
+                keys.optional("e0", e0_px, pixels);
+                keys.key("foveae", foveae, whole(1..=8));
+                keys.optional("coarsest", coarsest, whole(0..=11));
+            }
+            Self::Inset(inset) => inset.keys(keys),
+            Self::Directional { e0_px } => keys.optional("e0", e0_px, pixels),
+            Self::Rings(rings) => rings.keys(keys),
+            Self::Samples(samples) => keys.key("table", &mut samples.file, path),
+            Self::Uniform | Self::Windows => {}
+        });
+    }
+
     /// Name of the layout in configurations and rings.
     pub const fn name(&self) -> &'static str {
         match self {

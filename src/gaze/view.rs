@@ -20,8 +20,7 @@ use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::plane::PlaneSpec;
 use foveate_core::token::{DType, TokenFormat};
-use foveate_core::value::{ConfigValue, newtype};
-use serde::Deserialize;
+use foveate_core::value::ConfigValue;
 
 /// Most views of a stream: it has room for so many from the beginning, so that more can be opened while it runs.
 pub const VIEWS_MAX: usize = 32;
@@ -202,24 +201,23 @@ impl Default for ViewSpec {
     }
 }
 
-newtype!(
-    /// Names of different channels; `"all"` stands for those that are computed.
-    ChannelNames(Vec<String>):
-    format_args!("\"all\", or a list of at most {PUBLISHED_MAX} different names of channels, such as [\"strokes\", \"change\"]"),
-    |given| {
-        let names: Vec<String> = match given {
-            ConfigValue::Text(text) if text == "all" => {
-                CHANNELS.iter().map(|channel| channel.name.to_owned()).collect()
-            }
-            ConfigValue::List(list) => {
-                let name = |given: &ConfigValue| given.text().map(str::to_owned);
-                list.iter().map(name).collect::<Option<_>>()?
-            }
-            _ => return None,
-        };
+/// Names of different channels; `"all"` stands for those that are computed.
+///
+/// # Errors
+///
+/// If the value is not allowed.
+pub fn channel_names(given: &ConfigValue) -> Result<Vec<String>, String> {
+    let names = match given.text() {
+        Some("all") => Some(CHANNELS.iter().map(|channel| channel.name.to_owned()).collect()),
+        _ => given.list(|given| given.text().map(str::to_owned)),
+    };
+    let fits = |names: &Vec<String>| {
         let is_new = |index: usize| !names[..index].contains(&names[index]);
         let are_allowed = names.iter().all(|name| check_channel_name(name).is_ok());
-        let fits = are_allowed && names.len() <= PUBLISHED_MAX && (0..names.len()).all(is_new);
-        fits.then_some(names)
-    }
-);
+        are_allowed && names.len() <= PUBLISHED_MAX && (0..names.len()).all(is_new)
+    };
+    let allowed = format_args!(
+        "\"all\", or a list of at most {PUBLISHED_MAX} different names of channels, such as [\"strokes\", \"change\"]"
+    );
+    given.expect(names.filter(fits), allowed)
+}

@@ -238,9 +238,7 @@ impl ToSource {
         match self {
             Self::Start(start) => {
                 bytes.push(START);
-                let SourceSpec { stream, content, .. } = &start.spec;
-                serde_json::to_writer(bytes, &(stream, content, start))
-                    .expect("paths are text by now");
+                serde_json::to_writer(bytes, start).expect("paths are text by now");
             }
             Self::Masks(revision, masks) => {
                 bytes.push(MASKS);
@@ -260,11 +258,8 @@ impl ToSource {
         let mut fields = Fields::of_message(bytes)?;
         match fields.u8()? {
             START => {
-                let (stream, content, mut start): (_, _, Box<Start>) =
-                    serde_json::from_slice(fields.rest()).map_err(|_| WireError::Value("start"))?;
-                // A specification is written with its configuration keys only, so name and content travel beside it.
-                (start.spec.stream, start.spec.content) = (stream, content);
-                Ok(Self::Start(start))
+                let start = serde_json::from_slice(fields.rest());
+                start.map(Self::Start).map_err(|_| WireError::Value("start"))
             }
             MASKS => {
                 let revision = fields.u64()?;

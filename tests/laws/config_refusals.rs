@@ -203,7 +203,7 @@ fn values_out_of_range_are_refused_with_the_range() {
         ("pace = \"fast\"", "\"realtime\", \"every-frame\""),
         ("corrupted = \"hide\"", "\"drop\", \"show\""),
         ("track = 0", "from 1 to 64"),
-        ("range = \"pc\"", "\"full\" or \"limited\""),
+        ("range = \"pc\"", "\"limited\", \"full\""),
         ("matrix = \"rgb\"", "\"bt601\", \"bt709\""),
         ("backend = \"cuda\"", "\"auto\", \"cpu\", \"vulkan\""),
         ("device = \" \"", "not empty"),
@@ -750,7 +750,7 @@ fn samples_need_a_table_that_can_be_read() {
             "table",
             &["cannot read ", "dir/a.npy: No such file"],
         ),
-        ("layout = \"samples\"\ntable = 3", 7, "table", &["string"]),
+        ("layout = \"samples\"\ntable = 3", 7, "table", &["the path of a file"]),
     ] {
         refused(&view(keys), line, &format!("stream.view.{key}"), expected);
     }

@@ -15,8 +15,7 @@ use foveate_ring::schema::{Field, Form, STRUCTS, Struct};
 /// Writes the files instead of comparing them.
 const WRITE: &str = "FOVEATE_WRITE_ABI";
 
-const HOW: &str =
-    "generated from src/ring/abi.rs by `FOVEATE_WRITE_ABI=1 cargo test --test ring abi_files`";
+const HOW: &str = "generated from src/ring/abi.rs by `FOVEATE_WRITE_ABI=1 cargo test -p foveate-ring --test ring abi_files`";
 
 const DOCUMENT: &str = "docs/reference/abi.md";
 

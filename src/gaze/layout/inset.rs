@@ -13,7 +13,7 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{self, Focus};
 use foveate_core::geometry::plan::Token;
 use foveate_core::geometry::region::{PixelBox, Region};
-use foveate_core::value::{Real, Whole, checked};
+use foveate_core::value::{Keys, real, whole};
 
 /// How often the blocks take what they have freed; few rounds change anything.
 const ROUNDS_MAX: usize = 8;
@@ -25,20 +25,15 @@ const MARGIN_QUARTERS: u32 = 1;
 const ASKED_ASPECT: f64 = 2.0;
 
 /// How the layout divides its budget. Where a fixation is asked for, its block may have more than the share, step 1, and sides of its own.
-#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
-#[serde(default)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Inset {
     /// Share of the budget that goes to blocks, 0 to below 1.
-    #[serde(deserialize_with = "checked::<Real<0, 99>, _, _>")]
     pub share: f64,
     /// Fixations at a time, each with a block, 1 to [`FOVEAE_MAX`](foveate_core::geometry::fixation::FOVEAE_MAX).
-    #[serde(deserialize_with = "checked::<Whole<1, 8>, _, _>")]
     pub blocks: u32,
     /// Fewest source pixels from one texel of a block to the next, from 1.
-    #[serde(deserialize_with = "checked::<Real<100, 6400>, _, _>")]
     pub min_step: f64,
     /// Columns of a block around a fixation for each of its rows.
-    #[serde(deserialize_with = "checked::<Real<5, 2000>, _, _>")]
     pub aspect: f64,
 }
 
@@ -49,6 +44,13 @@ impl Default for Inset {
 }
 
 impl Inset {
+    pub(super) fn keys(&mut self, keys: &mut dyn Keys) {
+        keys.key("share", &mut self.share, real(0.0..=0.99));
+        keys.key("blocks", &mut self.blocks, whole(1..=8));
+        keys.key("min_step", &mut self.min_step, real(1.0..=64.0));
+        keys.key("aspect", &mut self.aspect, real(0.05..=20.0));
+    }
+
     /// The shortest side of the squares of a fixation's block, in pixels.
     fn least_side(&self, focus: &Focus, patch_side: u32) -> u32 {
         let step = if focus.own_share.is_some() { 1.0 } else { self.min_step };

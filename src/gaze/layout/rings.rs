@@ -9,16 +9,14 @@ use arrayvec::ArrayVec;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation;
 use foveate_core::geometry::plan::{STEP_MAX, Token};
-use foveate_core::value::{ConfigValue, Wholes, checked, newtype, optional};
-use serde::Deserialize;
+use foveate_core::value::{ConfigValue, Keys, wholes};
 
 /// Most rings.
 pub const RINGS_MAX: usize = 8;
 
 /// Nested blocks of patches. The block of a ring is `grid` x `grid` patches whose texels are `stride` pixels wide; the ring is
 /// what of it lies outside the block before.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(try_from = "RingKeys", into = "RingKeys")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rings(ArrayVec<PatchRing, RINGS_MAX>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,39 +186,34 @@ fn floored(place: f64) -> i32 {
     place.floor() as i32
 }
 
-newtype!(
-    /// The name of a preset.
-    PresetName(Preset):
-    "\"stt172\" or \"giava20\"",
-    |given| Preset::named(given.text()?)
-);
-
-/// [`Rings`] as they are read and written: a preset, or strides and grids. That one of the two is given is for the reader to check.
-#[derive(serde::Serialize, serde::Deserialize)]
-struct RingKeys {
-    #[serde(default, skip_serializing, deserialize_with = "optional::<PresetName, _, _>")]
-    preset: Option<Preset>,
-    #[serde(default, deserialize_with = "checked::<Wholes, _, _>")]
-    strides: Vec<u32>,
-    #[serde(default, deserialize_with = "checked::<Wholes, _, _>")]
-    grids: Vec<u32>,
+impl Default for Rings {
+    fn default() -> Self {
+        PRESETS[0].rings()
+    }
 }
 
-impl TryFrom<RingKeys> for Rings {
-    type Error = String;
-
-    fn try_from(RingKeys { preset, strides, grids }: RingKeys) -> Result<Self, String> {
+impl Rings {
+    /// The keys: a preset, or strides and grids. That one of the two is given is for the configuration to check.
+    pub(super) fn keys(&mut self, keys: &mut dyn Keys) {
+        let [old_strides, old_grids]: [Vec<u16>; 2] = [
+            self.0.iter().map(|ring| ring.stride).collect(),
+            self.0.iter().map(|ring| ring.grid).collect(),
+        ];
+        let (mut strides, mut grids) = (Vec::new(), Vec::new());
+        keys.value("preset", None, &mut |given| preset(given).map(|preset| *self = preset.rings()));
+        let present = Some(old_strides.into());
+        keys.value("strides", present, &mut |given| wholes(given).map(|given| strides = given));
+        let present = Some(old_grids.into());
+        keys.value("grids", present, &mut |given| wholes(given).map(|given| grids = given));
         if !strides.is_empty() && !grids.is_empty() {
-            return Self::new(&strides, &grids);
+            match Self::new(&strides, &grids) {
+                Ok(rings) => *self = rings,
+                Err(message) => keys.refuse("layout", message),
+            }
         }
-        Ok(preset.unwrap_or(PRESETS[0]).rings())
     }
 }
 
-impl From<Rings> for RingKeys {
-    fn from(Rings(rings): Rings) -> Self {
-        let strides = rings.iter().map(|ring| ring.stride.into()).collect();
-        let grids = rings.iter().map(|ring| ring.grid.into()).collect();
-        Self { preset: None, strides, grids }
-    }
+fn preset(given: &ConfigValue) -> Result<Preset, String> {
+    given.expect(given.text().and_then(Preset::named), "\"stt172\" or \"giava20\"")
 }

@@ -21,13 +21,11 @@ pub const OFFSET_MAX: f64 = 2.0 * Extent::SIDE_MAX as f64;
 pub const PIXELS_MAX: u64 = 1 << 25;
 
 /// A table of points around the fixation.
-#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Samples {
     /// The file that it was read from.
-    #[serde(rename = "table", default)]
     pub file: PathBuf,
     /// Rows of the table; a configuration that was read has at least one.
-    #[serde(skip)]
     pub rows: Arc<[Sample]>,
 }
 
