@@ -34,6 +34,8 @@ def parser():
         own.set_defaults(cache=CACHE)
         return own
 
+    measurement("depth", "draws the depth of tokens and of texels, docs/images/depth.png")
+
     own = measurement("feedback", "frames and time from a message to a running daemon to the tokens that follow it")
     own.add_argument("--socket", required=True, help="the daemon's socket")
     own.add_argument("--view", required=True, metavar="STREAM/VIEW", help="a view whose policy is feedback")
