@@ -155,7 +155,7 @@ fn a_full_memory_leaves_out_frames_between_others() {
     publish_until(&mut page, 401..=450);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("saved.mcap");
-    let mut saved = |page: &mut Page, request| {
+    let saved = |page: &mut Page, request| {
         fs::write(&path, page.save_as(&request)).unwrap();
         let frames = recorded(&path);
         frames.iter().map(|frame| frame.head.stamp.frame_seq).collect::<Vec<_>>()

@@ -1,6 +1,7 @@
 //! Laws of what is kept of a stream, on a clock of the test: the minute, the bound, the bytes.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::cast_possible_truncation, reason = "64 MiB")]
 
 use testkit::ring;
 
@@ -204,7 +205,7 @@ fn numbers_are_kept_to_the_bit() {
         off.pixels[token_bytes] ^= 1;
         let frames = [&plain, &one, &plain, &off, &plain, &last, &off, &one];
         for frame in frames {
-            busy.push_frame(frame, &[subject.clone()]);
+            busy.push_frame(frame, std::slice::from_ref(&subject));
         }
         let snapshot = busy.histories.snapshot(&subject).unwrap();
         for (stored, frame) in snapshot.frames.iter().zip(frames) {
