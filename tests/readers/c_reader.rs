@@ -160,7 +160,7 @@ fn the_examples_of_the_page_compile_and_run() {
             "at the fixation",
             "the finest token weighs ",
             "finest token: ",
-            "), weight 1.00",
+            "), weight ",
             "looks at (0.0, 0.0)",
             "stamp ",
             "in the ring",
