@@ -351,7 +351,7 @@ fn a_buffer_for_which_there_is_no_descriptor_waits_for_one() {
 
 /// The source is not blamed.
 #[test]
-fn a_source_whose_buffers_get_no_descriptor_for_long_is_started_again() {
+fn a_source_long_without_a_descriptor_is_started_again() {
     let place = Place::new();
     let (mut feed, daemon, _follower) = fed_stream(&place, "");
     let before = limit_descriptors(&daemon);
