@@ -282,7 +282,7 @@ class Subscription:
 
     def _take_segment(self, descriptor: int | None) -> None:
         if descriptor is None:
-            raise FoveateError("the daemon sent a segment without a descriptor: are too many files open?")
+            raise FoveateError("a segment came without a descriptor: close some files, or raise ulimit -n")
         self._next_ring, self._ending, self._awaits_ring = Ring(opened(descriptor)), None, False
 
     def _enter_next_ring(self) -> None:

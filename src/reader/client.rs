@@ -728,10 +728,6 @@ impl Subscription {
                 Ok(received) => received,
                 Err(Errno::AGAIN) => break,
                 Err(Errno::CONNRESET) => (0, None),
-                Err(Errno::MFILE) => {
-                    let detail = "a segment without a descriptor: this process has too many open files (raise ulimit -n)";
-                    return Err(ControlError::NotUnderstood { detail: detail.to_owned() }.into());
-                }
                 Err(errno) => return Err(self.failed("receive from", errno).into()),
             };
             if len == 0 {

@@ -5,6 +5,8 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use rustix::io::Errno;
+
 use super::messages::Refusal;
 
 /// A socket error, or a request that was not granted.
@@ -88,7 +90,13 @@ impl fmt::Display for ControlError {
                  root), or choose another path with --socket or FOVEATE_SOCKET",
                 path.display()
             ),
-            Self::Io { action, path, .. } => write!(f, "cannot {action} {}", path.display()),
+            Self::Io { action, path, source } => {
+                write!(f, "cannot {action} {}", path.display())?;
+                match source.raw_os_error().map(Errno::from_raw_os_error) {
+                    Some(Errno::MFILE) => f.write_str(" (close some files, or raise ulimit -n)"),
+                    _ => Ok(()),
+                }
+            }
             Self::TimedOut { seconds } => write!(
                 f,
                 "the daemon did not answer within {seconds} s: it may be overloaded or stopped"

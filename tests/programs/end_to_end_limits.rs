@@ -18,10 +18,10 @@ const CAMERA: &str = "[[stream]]\nname = 'camera'\nbackend = 'cpu'\npipeline = '
      video/x-raw,format=GRAY8,width=320,height=240,framerate=30/1 ! appsink name=frames'\n\
      [[stream.view]]\nname = 'main'\nbudget = 16\nslots = 2\ndtype = 'u8'\n";
 
-/// `ulimit -f` counts blocks of 512 bytes.
-fn limited(blocks: u32, program: &str) -> Command {
+/// A program with a limit, as `ulimit` takes it: `-f` counts blocks of 512 bytes.
+fn limited(limit: &str, program: &str) -> Command {
     let mut command = Command::new("sh");
-    command.args(["-c", &format!("ulimit -f {blocks}; exec \"$@\""), "sh", program]);
+    command.args(["-c", &format!("ulimit {limit}; exec \"$@\""), "sh", program]);
     command
 }
 
@@ -29,7 +29,7 @@ fn limited(blocks: u32, program: &str) -> Command {
 fn view_beyond_the_file_size_limit_is_refused() {
     let place = Place::new();
     let config = place.write("foveate.toml", CAMERA);
-    let mut command = limited(256, env!("CARGO_BIN_EXE_foveated"));
+    let mut command = limited("-f 256", env!("CARGO_BIN_EXE_foveated"));
     command.arg("--config").arg(config).arg("--socket").arg(place.socket());
     let daemon = Daemon::running(&place, Process::start(command, &[]));
     until("it publishes", || is_published(&place.socket()));
@@ -45,12 +45,26 @@ fn view_beyond_the_file_size_limit_is_refused() {
     daemon.stop();
 }
 
+/// The connection is its last descriptor.
+#[test]
+fn a_reader_without_a_descriptor_for_the_segment_is_told_the_way_out() {
+    let place = Place::new();
+    let daemon = place.daemon(CAMERA);
+    let mut command = limited("-n 4", env!("CARGO_BIN_EXE_foveate"));
+    command.arg("--socket").arg(place.socket()).args(["watch", "camera/main", "--frames", "1"]);
+    let outcome = Process::start(command, &[]).finish();
+    outcome.assert_clean_exit(1);
+    let told = "cannot receive from camera/main (close some files, or raise ulimit -n): Too many";
+    assert!(outcome.stderr.contains(told), "{outcome:#?}");
+    daemon.stop();
+}
+
 #[test]
 fn recording_at_the_file_size_limit_is_complete() {
     let place = Place::new();
     let daemon = place.daemon(CAMERA);
     let file = place.path("run.mcap");
-    let mut command = limited(2048, env!("CARGO_BIN_EXE_foveate"));
+    let mut command = limited("-f 2048", env!("CARGO_BIN_EXE_foveate"));
     command
         .arg("--socket")
         .arg(place.socket())
@@ -74,7 +88,7 @@ fn extract_at_the_file_size_limit_says_so() {
         &clip,
         "videotestsrc pattern=snow num-buffers=60 ! video/x-raw,format=I420,width=64,height=48 ! jpegenc ! avimux",
     );
-    let mut command = limited(64, env!("CARGO_BIN_EXE_foveate"));
+    let mut command = limited("-f 64", env!("CARGO_BIN_EXE_foveate"));
     command.arg("extract").arg(&clip).arg("--out").arg(place.path("out"));
     let outcome = Process::start(command, &[]).finish();
     outcome.assert_clean_exit(1);
