@@ -160,7 +160,6 @@ fn the_examples_of_the_page_compile_and_run() {
             "at the fixation",
             "the finest token weighs ",
             "finest token: ",
-            "), weight ",
             "looks at (0.0, 0.0)",
             "stamp ",
             "in the ring",
@@ -169,6 +168,12 @@ fn the_examples_of_the_page_compile_and_run() {
         ] {
             assert!(outcome.stdout.contains(part), "{part}: {outcome:#?}");
         }
+        let fixations = outcome.stdout.lines().filter(|line| line.starts_with("fixation "));
+        let weights = fixations.map(|line| line.split_once("), weight ").unwrap().1);
+        let weights: Vec<f32> = weights.map(|weight| weight.parse().unwrap()).collect();
+        assert!((1..=8).contains(&weights.len()), "{outcome:#?}");
+        // Shares of the greatest, of the time when each was chosen.
+        assert!(weights.iter().all(|weight| 0.0 < *weight && *weight <= 1.0), "{outcome:#?}");
     }
 }
 
