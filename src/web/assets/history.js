@@ -3,7 +3,7 @@
 import { Picture } from './picture.js';
 import { Timeline, clock } from './timeline.js';
 import { Frame, paneOf } from './wire.js';
-import { say } from './words.js';
+import { frameCount, say } from './words.js';
 
 const THUMBNAIL_PANE = 2;
 const SAVED_PANE = 3;
@@ -442,7 +442,7 @@ export class Past {
     link.download = `${saved.name}-${stamp}.mcap`;
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
-    this.#tell(`Saved ${link.download}: ${saved.frames} frames, ${megabytes(saved.got)}`);
+    this.#tell(`Saved ${link.download}: ${frameCount(saved.frames)}, ${megabytes(saved.got)}`);
     this.#describe();
   }
 
@@ -513,10 +513,10 @@ export class Past {
     const parts = [`${seconds(from)} s in memory`, `${megabytes(bytes)} of ${megabytes(bytesMax)}`];
     if (0 < leftOut) {
       parts[0] += `, the last ${seconds(whole)} s whole`;
-      parts.push(`${leftOut} ${leftOut === 1 ? 'frame' : 'frames'} left out`);
+      parts.push(`${frameCount(leftOut)} left out`);
     }
     if (0 < missed) {
-      parts.push(`${missed} ${missed === 1 ? "frame" : "frames"} missed`);
+      parts.push(`${frameCount(missed)} missed`);
     }
     return parts.join(' · ');
   }

@@ -1,6 +1,6 @@
 // The inspector: what is known of the token under the pointer, or where a tap or the arrow keys have chosen one.
 
-import { say, short, stepName } from './words.js';
+import { frameCount, say, short, stepName } from './words.js';
 
 /** Least interval between two questions while the pointer moves. */
 const ASK_INTERVAL_MS = 60;
@@ -144,7 +144,7 @@ export class Inspector {
       case 'covers': return `${right - left} × ${bottom - top} pixels, ${token.patch} × ${token.patch} texels`;
       case 'changed': {
         const seconds = 0 < fps ? `, ${short(frames / fps)} s` : '';
-        return frames === 0 ? 'in this frame' : `${frames} ${frames === 1 ? 'frame' : 'frames'} ago${seconds}`;
+        return frames === 0 ? 'in this frame' : `${frameCount(frames)} ago${seconds}`;
       }
       case 'relevance': return short(token.relevance);
       default: {

@@ -1,6 +1,6 @@
 // The timeline: bands of what happened to a view, and a list of events with small pictures.
 
-import { say } from './words.js';
+import { frameCount, say } from './words.js';
 
 /** Rows, from the top: `band` of an entry, and what it is called. */
 const BANDS = [['state', 'State'], ['event', 'Events'], ['fixation', 'Fixations'], ['drops', 'Drops']];
@@ -344,6 +344,6 @@ function describe(entry) {
     case 'fixation':
       return `fixation (${entry.reason}) at ${Math.round(entry.x)}, ${Math.round(entry.y)}`;
     default:
-      return `${entry.count} ${entry.count === 1 ? 'frame' : 'frames'} dropped`;
+      return `${frameCount(entry.count)} dropped`;
   }
 }

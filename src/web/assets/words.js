@@ -39,6 +39,11 @@ export function duration(ms) {
   return seconds < 7200 ? `${Math.round(seconds / 60)} min` : `${Math.round(seconds / 3600)} h`;
 }
 
+/** A number of frames. */
+export function frameCount(count) {
+  return count === 1 ? '1 frame' : `${count} frames`;
+}
+
 /** The step of a token: source pixels of a texel across and down. */
 export function stepName(across, down = across) {
   return across === down ? `1:${short(across)}` : `1:${short(across)} × 1:${short(down)}`;
