@@ -21,7 +21,7 @@ Clones the commit that is checked out, builds from that, and puts into target/di
 
   *.whl, *.deb              what scripts/wheels.sh and scripts/package.sh build, for amd64 and arm64
   foveate-VERSION.tar.gz    the sources
-  foveate-VERSION.cdx.json  the crates of the programs, in the form of CycloneDX (SBOM)
+  foveate-VERSION.cdx.json  the crates of the programs and the engine, in the form of CycloneDX (SBOM)
   CHANGES.md                the section of the version in CHANGELOG.md, or the unreleased one
   SHA256SUMS                checksums of all of these
 
