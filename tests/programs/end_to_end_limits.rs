@@ -58,7 +58,7 @@ fn view_beyond_the_file_size_limit_is_refused() {
 
 /// The connection is its last descriptor.
 #[test]
-fn a_reader_without_a_descriptor_for_the_segment_is_told_the_way_out() {
+fn a_reader_without_a_descriptor_is_told_the_way_out() {
     let place = Place::new();
     let daemon = place.daemon(CAMERA);
     let mut command = limited("-n 4", env!("CARGO_BIN_EXE_foveate"));
